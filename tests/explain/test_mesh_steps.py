@@ -42,55 +42,35 @@ def total(message, byte):
     return Counter({(rank, byte): 1 for rank in message.ranks})
 
 
+def expected(operation, message, rank):
+    """The symbols of each byte of the output of a rank; None for an output that is not defined."""
+    whole = range(sum(message.parts_bytes))
+    begin, size = message.begins_bytes[rank], message.parts_bytes[rank]
+    own = {other: range(message.parts_bytes[other]) for other in message.ranks}
+    return {
+        "all_reduce": [total(message, byte) for byte in whole],
+        "reduce_scatter": [total(message, begin + byte) for byte in range(size)],
+        "all_gather": [Counter({(it, byte): 1}) for it in message.ranks for byte in own[it]],
+        "broadcast": [Counter({(message.root, byte): 1}) for byte in whole],
+        "reduce": [total(message, byte) for byte in whole] if rank == message.root else [],
+    }[operation]
+
+
+@pytest.mark.parametrize(
+    "operation", ["all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce"]
+)
 @given(SIZES, st.booleans())
-def test_all_reduce(sizes, in_place):
-    message = MeshMessage(*sizes, in_place=in_place)
-    whole = sum(message.parts_bytes)
-    output = computed("all_reduce", message, [whole] * len(message.ranks), in_place=in_place)
+def test_operations_compute_what_they_are_defined_as(operation, sizes, in_place):
+    message = MeshMessage(*sizes, in_place=in_place and operation != "reduce_scatter")
+    inputs = [sum(message.parts_bytes)] * len(message.ranks)
+    if operation == "all_gather":
+        inputs = message.parts_bytes
+    elif operation == "broadcast":
+        inputs = [size if rank == message.root else 0 for rank, size in enumerate(inputs)]
+    output = computed(operation, message, inputs, in_place=message.in_place)
     for rank in message.ranks:
-        for byte in range(whole):
-            assert output(rank, byte) == total(message, byte)
-
-
-@given(SIZES)
-def test_reduce_scatter(sizes):
-    message = MeshMessage(*sizes)
-    whole = sum(message.parts_bytes)
-    output = computed("reduce_scatter", message, [whole] * len(message.ranks))
-    for rank in message.ranks:
-        for byte in range(message.parts_bytes[rank]):
-            assert output(rank, byte) == total(message, message.begins_bytes[rank] + byte)
-
-
-@given(SIZES, st.booleans())
-def test_all_gather(sizes, in_place):
-    message = MeshMessage(*sizes, in_place=in_place)
-    output = computed("all_gather", message, message.parts_bytes, in_place=in_place)
-    for rank in message.ranks:
-        for source in message.ranks:
-            for byte in range(message.parts_bytes[source]):
-                found = output(rank, message.begins_bytes[source] + byte)
-                assert found == Counter({(source, byte): 1})
-
-
-@given(SIZES, st.booleans())
-def test_broadcast(sizes, in_place):
-    message = MeshMessage(*sizes, in_place=in_place)
-    whole = sum(message.parts_bytes)
-    inputs = [whole if rank == message.root else 0 for rank in message.ranks]
-    output = computed("broadcast", message, inputs, in_place=in_place)
-    for rank in message.ranks:
-        for byte in range(whole):
-            assert output(rank, byte) == Counter({(message.root, byte): 1})
-
-
-@given(SIZES, st.booleans())
-def test_reduce(sizes, in_place):
-    message = MeshMessage(*sizes, in_place=in_place)
-    whole = sum(message.parts_bytes)
-    output = computed("reduce", message, [whole] * len(message.ranks), in_place=in_place)
-    for byte in range(whole):
-        assert output(message.root, byte) == total(message, byte)
+        for byte, symbols in enumerate(expected(operation, message, rank)):
+            assert output(rank, byte) == symbols
 
 
 @given(st.integers(2, 5), st.data(), st.sampled_from(["alltoall", "alltoallv"]))
