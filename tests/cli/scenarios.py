@@ -114,8 +114,8 @@ class Runner:
             if sign == "<":
                 shutil.copy(self._here(text[0]), file)
             else:
-                content = self._here("".join(text)).encode().decode("unicode_escape")
-                file.write_text(content)
+                content = self._here("".join(text)).encode("latin-1").decode("unicode_escape")
+                file.write_text(content, encoding="utf-8")
                 file.chmod(0o755 if sign == ">!" else 0o644)
             return []
         call = _CALL.fullmatch(self._here(command.line))
@@ -124,10 +124,13 @@ class Runner:
         codes = [int(one[5:]) for one in command.expected if one.startswith("exit ")]
         if 4 in codes:
             self._request.getfixturevalue("no_leaks")
-        run = self._cclmark(*shlex.split(call["words"]), env=variables, code=_CODES)
+        words = [one for word in shlex.split(call["words"]) for one in self._files(word)]
+        run = self._cclmark(*words, env=variables, code=_CODES)
         printed = f"{run.out}\n{run.err}\n"
         text = printed + facts(run)
         problems = [] if run.code in (codes or [0]) else [f"exit {run.code}"]
+        if run.code == 2 and (run.out or "cclmark: journal " in run.err):
+            problems.append("a usage error with an output or a journal")
         for line in command.expected:
             if line.startswith("= "):
                 require_golden(line[2:], _TEXTS[line[2:].partition("/")[0]](run))
@@ -136,6 +139,12 @@ class Runner:
         if problems:
             print(command.line, text, sep="\n")
         return [f"{command.line}: {problem}" for problem in problems]
+
+    def _files(self, word: str) -> list[str]:
+        """The files in the directory that match a word with an asterisk; else the word."""
+        if not (word.startswith(str(self._directory)) and "*" in word):
+            return [word]
+        return sorted(map(str, self._directory.glob(Path(word).name)))
 
     def _here(self, line: str) -> str:
         for name, value in (

@@ -1,7 +1,9 @@
-"""Plug-ins of others beside cclmark's own: a fake NCCL loads cclmark's, which loads a fake one."""
+"""Plug-ins of others beside cclmark's own: a fake NCCL loads cclmark's, which loads a fake one.
+
+``scenarios/plug_ins.txt`` has the plug-ins that cannot be used, and those beside ``--explain``.
+"""
 
 import re
-import shutil
 
 import pytest
 from test_explain import EAGER, VERSIONS, choices
@@ -275,47 +277,6 @@ def test_a_plug_in_without_a_usable_interface_is_reported(bench, name, version, 
         assert len(chosen(log)) >= 3
 
 
-def test_a_plug_in_that_fails_is_left_out(bench):
-    both, logs = bench.chained(CCLMARK_FAKE_OTHER_FAILS="1")
-    assert both[0]
-    assert all("init" in line for one in both for line in one)
-    assert "does not call the profiler plug-in" in bench.run.err
-    assert "does not call the tuner plug-in" in bench.run.err
-    assert "its init returned 3" in bench.run.err
-    shown = bench.shown().out
-    assert shown.count("is not called: its init returned 3") == 2
-    assert all(len(chosen(log)) == len(log.cost_tables) >= 3 for log in logs)
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ("/nowhere/other.so", "cannot open shared object file"),
-        ("nowhere", "libnccl-profiler-nowhere.so: cannot open shared object file"),
-        ("the program", "it exports none of ncclProfiler_v1 to v7"),
-        ("itself", "it is cclmark's plug-in itself"),
-        ("a copy", "it is another copy of cclmark's plug-in"),
-        ("a library", "it exports none of ncclProfiler_v1 to v7"),
-    ],
-)
-def test_what_cannot_be_loaded_is_reported(bench, tmp_path, given, reason):
-    if given == "a copy":
-        shutil.copy(plugin_path(), tmp_path / "copy.so")
-    name = {
-        "the program": "STATIC_PLUGIN",
-        "itself": str(plugin_path()),
-        "a copy": str(tmp_path / "copy.so"),
-        "a library": str(bench.fake_cuda.nvrtc),
-    }.get(given, given)
-    _, logs = bench.own(CCLMARK_PLUGIN_PROFILER=name)
-    assert reason in bench.run.err
-    assert "set CCLMARK_PLUGIN_PROFILER to another one, or to none" in bench.run.err
-    shown = bench.shown().out
-    assert f"the profiler plug-in {name} is not called: " in shown
-    assert reason in shown
-    assert all(len(chosen(log)) == len(log.cost_tables) >= 3 for log in logs)
-
-
 def test_names_are_searched_as_nccl_does(bench, tmp_path):
     # Without a setting, NCCL loads files with these names.
     (tmp_path / "libnccl-tuner.so").symlink_to(bench.other)
@@ -333,34 +294,3 @@ def test_names_are_searched_as_nccl_does(bench, tmp_path):
     both, logs = bench.own(NCCL_NET_PLUGIN=bench.other, LD_PRELOAD=bench.other)
     assert "decide" in both[0]
     assert [one.kind for one in logs[0].other_plugins] == ["profiler", "tuner"]
-
-
-def test_explain_loads_another_profiler_too(bench):
-    env = bench.env("both", NCCL_PROFILER_PLUGIN=bench.other)
-    run = bench.cclmark("all_reduce", *EAGER, "--explain", env=env)
-    assert {one[3] for one in choices(run)} == {"plug-in"}
-    assert {result.explanation.reason for result in run.journal.results} == {""}
-    told = f"another profiler plug-in is set (NCCL_PROFILER_PLUGIN={bench.other}): it is loaded"
-    assert run.err.count(told) == 1
-    received = bench.received("both")
-    assert len(received) == 4  # the ranks that measured, and those that explained
-    assert all(any("start" in line for line in one) for one in received)
-
-
-@pytest.mark.parametrize("name", ["none", "cclmark's"])
-def test_explain_without_another_plug_in_gives_no_reason(bench, name):
-    value = "none" if name == "none" else str(plugin_path())
-    env = bench.env("both", NCCL_PROFILER_PLUGIN=value, NCCL_TUNER_PLUGIN=value)
-    run = bench.cclmark("all_reduce", *EAGER, "--explain", env=env)
-    assert {one[3] for one in choices(run)} == {"plug-in"}
-    assert all(result.explanation.predicted_s for result in run.journal.results)
-    assert "plug-in is set" not in run.err
-
-
-def test_explain_with_one_that_cannot_be_loaded_is_the_reason(bench):
-    env = bench.env("both", NCCL_TUNER_PLUGIN="/opt/tuner.so")
-    run = bench.cclmark("all_reduce", *EAGER, "--explain", env=env)
-    for result in run.journal.results:
-        reason = result.explanation.reason
-        assert reason.startswith("the tuner plug-in /opt/tuner.so is not called: ")
-        assert result.explanation.source == "plug-in"

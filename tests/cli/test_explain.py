@@ -241,48 +241,9 @@ def test_collectives_of_copy_engines_are_recorded(cclmark, logs, version):
     assert re.search(r"AllGather +float32 +128 +512 B +copy engine +- +-$", shown.out, re.M)
 
 
-@pytest.mark.parametrize("variable", ["NCCL_PROFILER_PLUGIN", "NCCL_TUNER_PLUGIN"])
-def test_an_unwritable_log_is_reported_and_stops_nothing(cclmark, fake_cuda, variable):
-    env = fake_cuda.env(CCLMARK_PLUGIN_LOG="/nowhere/x", **{variable: str(plugin_path())})
-    run = cclmark("all_reduce", *EAGER, env=env)
-    assert [result.status for result in run.journal.results] == ["ok"] * 3
-    # Once for each process, beside NCCL's own warnings, which NCCL usually does not print.
-    expected = "cclmark's plug-in records nothing: cannot create /nowhere/x-"
-    assert len(re.findall(f"^{re.escape(expected)}", run.err, re.MULTILINE)) == 2
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("CCLMARK_PLUGIN_RECORDS", "many"), ("CCLMARK_PLUGIN_EVENTS", "everything")],
-)
-def test_an_invalid_setting_is_reported(cclmark, fake_cuda, tmp_path, name, value):
-    path = str(plugin_path())
-    env = fake_cuda.env(
-        NCCL_PROFILER_PLUGIN=path, CCLMARK_PLUGIN_LOG=str(tmp_path / "log"), **{name: value}
-    )
-    run = cclmark("all_reduce", *EAGER, env=env)
-    # The logger of the fake prints the format; older interfaces have no logger.
-    assert "cclmark's plug-in" in run.err
-    old = cclmark("all_reduce", *EAGER, env={**env, "CCLMARK_FAKE_NCCL_VERSION": "22300"})
-    assert f"ignores an invalid setting: {name} must be" in old.err
-
-
-@pytest.mark.parametrize(
-    ("variables", "code", "message"),
-    [
-        ({"CCLMARK_PLUGIN_RECORDS": "5"}, 3, "events did not fit"),
-        (
-            {"CCLMARK_FAKE_ODD_ALGORITHM": "1"},
-            *(1, "rank 1 ran AllReduce of 256 Float32 by ring LL on 1 channel"),
-        ),
-        ({"CCLMARK_FAKE_SILENT_PROFILER": "0"}, 3, "no operation was recorded"),
-    ],
-)
-def test_problems_of_logs_are_reported(cclmark, logs, variables, code, message):
-    paths = logs(**variables)
-    if "SILENT" in "".join(variables):
-        paths = paths[:1]
-    assert message in cclmark("plugin", *map(str, paths), code=code).err
+def test_a_log_without_operations_is_reported(cclmark, logs):
+    paths = logs(CCLMARK_FAKE_SILENT_PROFILER="0")
+    assert "no operation was recorded" in cclmark("plugin", str(paths[0]), code=3).err
 
 
 # NVML of a machine whose devices are connected to a switch by 18 NVLinks each.

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -9,31 +11,7 @@ from cclmark.work.library_settings import settings_of
 from cclmark.work.setting_fields import LibrarySetting
 from mpis import mpi_environment
 
-OWN = """
-name = "mine"
-shape = "nccl"
-devices = ["cuda"]
-prefix = "mine"
-files = ["libmine.so"]
-[types]
-float32 = 7
-[reductions]
-sum = 0
-[inherits]
-settings_of = "nccl"
-[configuration]
-variable = "MINE_FILE"
-[[settings]]
-name = "MINE_LEVEL"
-effect = "The level."
-form = "integer"
-minimum = 1
-maximum = 9
-default = "5"
-scope = "call"
-deployed_by = ["environment", "program change"]
-costs = ["host CPU"]
-"""
+OWN = Path(__file__).with_name("own_library.toml")
 NO_NCCL = {"CCLMARK_NCCL_LIBRARY": "/no/such/file"}
 PLAIN = {"NCCL_CONF_FILE": "/no/such/nccl.conf"}  # not the user's own
 
@@ -64,7 +42,7 @@ def test_a_backend_of_torch(cclmark):
 
 
 def test_a_library_of_ones_own(cclmark, tmp_path):
-    (tmp_path / "own.toml").write_text(OWN)
+    shutil.copy(OWN, tmp_path / "own.toml")
     (tmp_path / "own.conf").write_text("MINE_LEVEL=7\x1b[31m\n")
     chosen = ("--ccl-file", "own.toml", "--ccl", "mine")
     env = {**PLAIN, "MINE_FILE": "own.conf"}
