@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from vendors import ONECCL, RCCL, SHAPES, SHIM, by_name
+from vendors import ONECCL, RCCL, SHAPES, SHIM, VENDORS, by_name
 
 from commands import completed
 from fake_libraries import fake_library
@@ -31,6 +31,12 @@ def test_how_operations_are_done(reports, vendor) -> None:
     report["path"] = Path(report["path"]).name
     require_golden(f"fakes/{vendor.ccl}-info.txt", outline(report))
     assert reports["sunrise-pccl"]["reason"].startswith("sunrise-pccl was not found")
+
+
+def test_every_vendor_has_a_scenario_of_all_operations() -> None:
+    text = Path(__file__).with_name("scenarios").joinpath("vendors.txt").read_text()
+    for vendor in VENDORS:
+        assert f"\n    = fakes/{vendor.ccl}.txt\n" in text, vendor.ccl
 
 
 def test_info_names_missing_operations(cclmark, without_torch) -> None:
