@@ -122,7 +122,7 @@ class Runner:
         assert call is not None
         variables = self._variables(shlex.split(call["given"] or ""))
         codes = [int(one[5:]) for one in command.expected if one.startswith("exit ")]
-        if 4 in codes:
+        if any(codes):
             self._request.getfixturevalue("no_leaks")
         words = [one for word in shlex.split(call["words"]) for one in self._files(word)]
         run = self._cclmark(*words, env=variables, code=_CODES)
@@ -256,7 +256,7 @@ def _facts(journal) -> Iterator[str]:
     for one in header.libraries:
         yield f"library: {one.name} {one.version} {one.memory} {one.path}"
     yield f"footer: {journal.footer.exit_code if journal.footer else ''}."
-    yield f"{len(results)} results."
+    yield f"results: {len(results)}."
     found: dict[str, list[str]] = {name: [] for name in _VALUES}
     for result in results:
         for name, value in _VALUES.items():
