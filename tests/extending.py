@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import cclmark
@@ -53,11 +54,11 @@ def run_copy(root: Path, directory: Path, *arguments: str, code: int = 0) -> str
     return done.stdout + done.stderr
 
 
-def require_style(root: Path, page: Path, *tests: str) -> None:
-    """Ruff accepts the files that the page creates, and these tests pass with the copy."""
+def require_style(root: Path, paths: Sequence[str], *tests: str) -> None:
+    """Ruff accepts these files of the copy, and these tests pass with it."""
     ours = ("--config", 'lint.isort.known-first-party=["cclmark"]')  # they are not below src
     run = [sys.executable, "-m"]
-    for path, _ in blocks_of(page):
+    for path in paths:
         text = (root / path.removeprefix("src/")).read_text()
         for check in (("check", *ours), ("format", "--diff")):
             command = [*run, "ruff", *check, "--stdin-filename", path, "-"]

@@ -57,4 +57,5 @@ def test_the_new_check_fails_passes_and_cannot_tell(package, tmp_path):
 
 def test_the_page_follows_the_rules_of_the_code(package):
     """Style, names and options are what the project's own tests require."""
-    require_style(package, PAGE, "tests/repository/test_names.py")
+    (created, _), _ = blocks_of(PAGE)
+    require_style(package, [created], "tests/repository/test_names.py")

@@ -65,7 +65,8 @@ def test_the_page_names_few_files():
 
 def test_the_page_follows_the_rules_of_the_code(package):
     """Style, names and options are what the project's own tests require."""
-    require_style(package, PAGE, "tests/repository/test_names.py", "tests/options/test_options.py")
+    paths = [path for path, _ in blocks_of(PAGE)]
+    require_style(package, paths, "tests/repository/test_names.py", "tests/options/test_options.py")
 
 
 def test_the_new_kind_measures_and_is_reported(extended, tmp_path):
