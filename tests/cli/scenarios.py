@@ -305,6 +305,7 @@ _VALUES: dict[str, Callable[[object], list[str]]] = {
     "explained by": lambda one: _of(one, "explanation.source"),
     "kernels": lambda one: _of(one, "explanation.kernel"),
     "algorithms": lambda one: _of(one, "explanation.algorithm"),
+    "predicted": lambda one: [str(it != "{}") for it in _of(one, "explanation.predicted_s")],
     "doubts": lambda one: _of(one, "explanation.reason"),
     "wrong": lambda one: [
         f"rank {it.rank}: {it.wrong} from {it.first_element}"
