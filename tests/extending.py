@@ -4,10 +4,12 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import cclmark
 from commands import completed
+from places import REPOSITORY
 
 _SECTION = re.compile(r"^## \d+\. .*?`(src/[^`]+)`$", re.MULTILINE)
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -50,3 +52,21 @@ def run_copy(root: Path, directory: Path, *arguments: str, code: int = 0) -> str
     )
     assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
+
+
+def require_style(root: Path, paths: Sequence[str], *tests: str) -> None:
+    """Ruff accepts these files of the copy, and these tests pass with it."""
+    ours = ("--config", 'lint.isort.known-first-party=["cclmark"]')  # they are not below src
+    run = [sys.executable, "-m"]
+    for path in paths:
+        text = (root / path.removeprefix("src/")).read_text()
+        for check in (("check", *ours), ("format", "--diff")):
+            command = [*run, "ruff", *check, "--stdin-filename", path, "-"]
+            done = completed(command, input=text, cwd=REPOSITORY)
+            assert done.returncode == 0, done.stdout + done.stderr
+    done = completed(
+        [*run, "pytest", "-q", "-p", "no:cacheprovider", *tests],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,22 +1,18 @@
 """docs/extend/add-a-check.md, applied to a copy of the package: the new check judges hosts."""
 
 import json
-import os
 import re
-import sys
 
 import pytest
 from msgspec import toml
 
-from commands import completed
-from extending import blocks_of, copy_of_package, run_copy
+from extending import blocks_of, copy_of_package, require_style, run_copy
 from host_cases import Case
 from places import REPOSITORY
 from recorded_hosts import base
 
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-check.md"
 LIST = "src/cclmark_fleet/hosts/checks/__init__.py"
-_OURS = ("--config", 'lint.isort.known-first-party=["cclmark"]')
 
 
 @pytest.fixture(scope="module")
@@ -65,21 +61,6 @@ def test_the_new_check_fails_passes_and_cannot_tell(package, tmp_path):
 
 
 def test_the_page_follows_the_rules_of_the_code(package):
-    path, _ = blocks_of(PAGE)[0]
-    text = (package / path.removeprefix("src/")).read_text()
-    for check in (["check", *_OURS], ["format", "--diff"]):
-        done = completed(
-            [sys.executable, "-m", "ruff", *check, "--stdin-filename", path, "-"],
-            input=text,
-            cwd=REPOSITORY,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    done = completed(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            "tests/repository/test_names.py",
-        ],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
-    assert done.returncode == 0, done.stdout
+    """Style, names and options are what the project's own tests require."""
+    (created, _), _ = blocks_of(PAGE)
+    require_style(package, [created], "tests/repository/test_names.py")

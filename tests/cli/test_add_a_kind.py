@@ -8,12 +8,10 @@ import sys
 import pytest
 
 from commands import completed
-from extending import blocks_of, copy_of_package, run_copy
+from extending import blocks_of, copy_of_package, require_style, run_copy
 from places import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-kind.md"
-# Modules of the page are not found below src.
-_OURS = ("--config", 'lint.isort.known-first-party=["cclmark"]')
 MOST_FILES = 10  # a room, the list of kinds and the table of commands
 
 
@@ -67,24 +65,8 @@ def test_the_page_names_few_files():
 
 def test_the_page_follows_the_rules_of_the_code(package):
     """Style, names and options are what the project's own tests require."""
-    for path, _ in blocks_of(PAGE):
-        text = (package / path.removeprefix("src/")).read_text()
-        for check in (["check", *_OURS], ["format", "--diff"]):
-            done = completed(
-                [sys.executable, "-m", "ruff", *check, "--stdin-filename", path, "-"],
-                input=text,
-                cwd=REPOSITORY,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-    done = completed(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
-            *("tests/repository/test_names.py", "tests/options/test_options.py"),
-        ],
-        cwd=REPOSITORY,
-        env={**os.environ, "PYTHONPATH": str(package)},
-    )
-    assert done.returncode == 0, done.stdout
+    paths = [path for path, _ in blocks_of(PAGE)]
+    require_style(package, paths, "tests/repository/test_names.py", "tests/options/test_options.py")
 
 
 def test_the_new_kind_measures_and_is_reported(extended, tmp_path):

@@ -1,10 +1,10 @@
-"""Copies between devices of vendors whose streams are held in other ways, or not at all."""
+"""Launches of copies that are not held: ``scenarios/copies.txt`` has what else is copied."""
 
 import os
 import re
 
 import pytest
-from vendors import CNCL, ECCL, HCCL, MACA, MUSA, RCCL, SHIM, SUNRISE, by_name
+from vendors import CNCL, ECCL, MACA, MUSA, RCCL, by_name
 
 from fake_libraries import fake_library
 
@@ -12,60 +12,11 @@ COPIES = ("p2p", "-b", "64K", "-t", "CE", "--max-time", "0.02")
 COPY_US = 2000
 
 
-def copies(cclmark, vendor, *arguments, code=0, **settings):
-    """Copies between two devices of a vendor. ``settings``: of the fake."""
-    env = vendor.env(**{f"CCLMARK_FAKE_{name}": value for name, value in settings.items()})
-    return cclmark(*COPIES, "--devices", vendor.devices(2), *arguments, env=env, code=code)
-
-
-def said(run) -> str:
-    """What the run says, its notices in the head or on standard error."""
-    return " ".join((run.out + run.err).split())
-
-
-@pytest.mark.parametrize("vendor", [CNCL, ECCL, MACA, MUSA, SHIM, SUNRISE, HCCL], ids=by_name)
-def test_functions_of_the_host_hold_streams(cclmark, vendor) -> None:
-    run = copies(cclmark, vendor)
-    found = run.journal.transfers
-    assert len(found) == 6
-    assert {(one.status, one.gate, one.by_host) for one in found} == {
-        ("ok", "host-function", vendor is MUSA)
-    }
-    assert all(one.summary.launch_s == 0 and one.verification.wrong == 0 for one in found)
-    assert "host functions held the streams" in run.out
-    assert "host functions hold the streams of copies: " in said(run)
-    assert ("times by the host's clock instead" in run.out) == (vendor is MUSA)
-
-
-@pytest.mark.parametrize(
-    ("vendor", "how", "reason"),
-    [
-        (SHIM, "none", "cudaLaunchHostFunc failed"),
-        (HCCL, "none", "aclrtLaunchHostFunc failed"),
-        (MACA, "inline", "a host function does not hold streams of maca"),
-        (ECCL, "beside", "a host function does not hold streams of tops"),
-    ],
-)
-def test_copies_between_events_where_no_stream_can_be_held(cclmark, vendor, how, reason) -> None:
-    run = copies(cclmark, vendor, HOST_FUNCTIONS=how)
-    found = run.journal.transfers
-    assert {(one.status, one.gate) for one in found} == {("ok", "events")}
-    assert all(0 <= one.summary.launch_s <= one.summary.time_s for one in found)
-    assert reason in said(run)
-    assert "streams were not held: launches are at most " in run.out
-
-
-def test_a_copy_that_waits_in_its_call_for_a_held_stream_is_not_held(cclmark) -> None:
-    """The host function gives up, and the copies are measured again without it."""
-    only = ("-p", "uniBw", "-j", "1", "--timeout", "2")
-    [found] = copies(cclmark, SHIM, *only, HOST_FUNCTIONS="blocking").journal.transfers
-    assert (found.status, found.gate) == ("ok", "events")
-
-
 @pytest.mark.parametrize("copy_us", [0, COPY_US])
 def test_launches_bound_the_time_of_copies_that_are_not_held(cclmark, copy_us) -> None:
     only = ("-p", "uniBw", "-j", "1", "-r", "20", "--gate", "events")
-    run = copies(cclmark, MACA, *only, COPY_US=str(copy_us))
+    env = MACA.env(CCLMARK_FAKE_COPY_US=str(copy_us))
+    run = cclmark(*COPIES, "--devices", "maca:0-1", *only, env=env)
     [found] = run.journal.transfers
     summary = found.summary
     if copy_us:
@@ -84,27 +35,6 @@ def test_launches_bound_the_time_of_copies_that_are_not_held(cclmark, copy_us) -
         assert "≥: a bound" in run.out
         table = run.out.partition("all matrices in a line each")[2]
         assert re.search(r"\n  Unidirectional .+ ≥\S+ GB/s +≥\S+ \(DEV0, DEV1\)", table)
-
-
-@pytest.mark.parametrize("gate", ["host-function", "events"])
-@pytest.mark.parametrize("processes", ["0", "1"], ids=["one process", "a process each"])
-def test_wrong_data_is_found_behind_every_gate(cclmark, gate, processes) -> None:
-    fault = ("--inject", "corrupt:pair=1-0,index=77")
-    arguments = ("--gate", gate, "-p", "biBw", "-m", processes)
-    run = copies(cclmark, MACA, *arguments, *fault, code=1)
-    found = [(one.status, one.gate) for one in run.journal.transfers]
-    assert ("wrong", gate if gate != "stream-wait" else "") in found
-
-
-def test_a_gate_that_does_not_work_is_refused(cclmark) -> None:
-    run = copies(cclmark, MACA, "--gate", "stream-wait", code=3)
-    assert "--gate stream-wait: this runtime has no mcStreamWaitValue32" in run.err
-
-
-def test_the_host_needs_no_gate(cclmark) -> None:
-    run = cclmark(*COPIES, "--devices", "host:2", "--gate", "events", "-p", "uniBw")
-    assert "--gate is ignored" in run.err
-    assert {one.gate for one in run.journal.transfers} == {""}
 
 
 # What a vendor's program prints of the first three of its devices, and the limits of links from
@@ -151,3 +81,9 @@ def test_shares_of_links_by_the_vendors_library(cclmark, tmp_path, vendor, has_l
     expected = limits if has_library else (0, 0)
     assert tuple(found[0, to].limit_bytes_per_s / 1e9 for to in (1, 2)) == expected
     assert ("link limit of a pair" in run.out) == has_library
+
+
+def test_a_launch_takes_no_longer_than_its_copy(cclmark) -> None:
+    env = ECCL.env(CCLMARK_FAKE_HOST_FUNCTIONS="beside")
+    run = cclmark(*COPIES, "--devices", "tops:0-1", env=env)
+    assert all(0 <= one.summary.launch_s <= one.summary.time_s for one in run.journal.transfers)

@@ -1,4 +1,7 @@
-"""Files are UTF-8 wherever they are written, also where the locale knows other characters."""
+"""Files are UTF-8 wherever they are written, also where the locale knows other characters.
+
+Also in ``scenarios/locale.txt``.
+"""
 
 import pytest
 
@@ -33,20 +36,3 @@ def test_a_trend_in_a_file(cclmark, tmp_path):
     texts = [(tmp_path / name).read_bytes() for name in ("plain.txt", "ascii.txt")]
     assert texts[0] == texts[1]
     assert "·" in texts[0].decode()
-
-
-def test_a_matrix_with_a_remark_in_other_letters(cclmark, tmp_path):
-    """What is read is UTF-8, too."""
-    (tmp_path / "matrix").write_text("1 é\n1 1\n", encoding="utf-8")
-    run = ("alltoallv", *MEASURED[1:], "--pattern", "matrix:matrix")
-    told = [cclmark(*run, env=env, code=2).message for env in ({}, ASCII)]
-    assert "numbers" in told[0]
-    assert told[1] == told[0].replace("é", "?")
-
-
-def test_no_text_is_read_or_written_by_the_locale(cclmark):
-    """Python warns of every text file that is opened without an encoding."""
-    warned = {"PYTHONWARNDEFAULTENCODING": "1", "PYTHONWARNINGS": "always::EncodingWarning"}
-    for arguments in (MEASURED, ("compare", *TWO), ("info",), ("references",)):
-        told = cclmark(*arguments, env=warned).err
-        assert not [one for one in told.splitlines() if "cclmark/" in one and "Encoding" in one]

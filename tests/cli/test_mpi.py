@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.kinds.experiment.result import TrialResult
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
 from examples import exhaustive
-from mpis import MPIS, mpi_environment, mpirun_of
+from mpis import mpi_environment
 from patience import scaled, waits
 
 SHORT = ("--max-time", "0.02")
@@ -77,122 +76,8 @@ def between_two(cclmark):
     return run
 
 
-def under(between_two, directory, script, *arguments):
-    """A run under an mpirun that is this script, which is to fail; and the script's file."""
-    program = directory / "mpirun"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
-    return program, between_two(
-        "all_reduce", *arguments, env={"CCLMARK_MPIRUN": str(program)}, code=4
-    )
-
-
-@of_one("openmpi")
-def test_buffers_on_the_host_are_the_process_own(between_two, mpi):
-    run = between_two("memory", "all_reduce", "-b", "1K", "-e", "1K", "-f", "2", env=mpi)
-    places = {one.purpose: one.place for result in run.journal.results for one in result.buffers}
-    assert (places["input"], places["output"]) == ("host", "host")
-
-
-@of_one("mpich")
-def test_pairs_have_communicators_of_their_own(cclmark, mpi):
-    run = cclmark(
-        *("pairs", "--ccl", "mpi", "--devices", "host:3", "--only", "send,ping_pong,broadcast"),
-        *("-b", "64", "-e", "64", "-n", "2", "-w", "1"),
-        env=mpi,
-    )
-    assert {one.status for one in run.journal.results} == {"ok"}
-    pairs = {one.case.pair for one in run.journal.results}
-    assert pairs == {(0, 1), (0, 2), (1, 2)}
-    assert len(run.journal.results) == 5 * len(pairs)
-
-
-@of_one("openmpi")
-def test_mpi_is_compared_with_another_library(cclmark, mpi):
-    run = cclmark(
-        *("experiment", "all_reduce,broadcast", "--devices", "host:2", "--library", "mpi"),
-        *("--rounds", "2", "-b", "1K", "-e", "1K", "-n", "2", "-w", "0"),
-        env=mpi,
-    )
-    assert {one.status for one in run.journal.of(TrialResult)} == {"ok"}
-    cases = [one.trial.case for one in run.journal.of(TrialResult)]
-    # MPI's broadcast is in place only, and both are compared with the same placement.
-    assert {(one.operation, one.ccl, one.in_place) for one in cases} == {
-        ("all_reduce", "shm", False),
-        ("all_reduce", "mpi", False),
-        ("broadcast", "shm", True),
-        ("broadcast", "mpi", True),
-    }
-
-
-class TestWithoutMpi:
-    @pytest.mark.parametrize(
-        ("name", "words"),
-        [
-            ("mpirun", "no such program"),
-            *((name, "not an executable program") for name in ("README", "")),
-        ],
-    )
-    def test_what_cannot_be_started_is_no_mpirun(self, between_two, tmp_path, name, words):
-        (tmp_path / "README").write_text("not a program")
-        run = between_two("all_reduce", env={"CCLMARK_MPIRUN": str(tmp_path / name)}, code=3)
-        assert f"CCLMARK_MPIRUN={tmp_path / name}: {words}" in run.err
-        assert run.written() == ["README"]
-
-    def test_beside_another_library_its_cases_are_skipped(self, cclmark, tmp_path):
-        run = cclmark(
-            *("all_reduce", "--ccl", "shm,mpi", "--devices", "host:2", "-b", "64", "-e", "64"),
-            env={"CCLMARK_MPIRUN": str(tmp_path / "mpirun")},
-        )
-        found = {(it.case.ccl, it.status) for it in run.journal.results}
-        assert found == {("shm", "ok"), ("mpi", "skipped")}
-        assert "no such program" in run.out
-
-    def test_an_mpirun_that_fails_is_quoted(self, between_two, tmp_path):
-        program, run = under(between_two, tmp_path, "echo no slots for you >&2\nexit 7")
-        assert f"{program} ended with status 7 before any rank had started" in run.err
-        assert "mpirun: no slots for you" in run.err
-
-    def test_an_mpirun_that_begins_nothing_is_named(self, between_two, tmp_path):
-        program, run = under(between_two, tmp_path, "exec sleep 100", *waits(2))
-        assert f"cclmark: {program} is running, but no rank has started (CCLMARK_MPIRUN=" in run.err
-
-    def test_an_mpirun_that_does_not_tell_ranks_is_no_mpirun(self, between_two, tmp_path):
-        _, run = under(between_two, tmp_path, 'shift 4\nexec "$@"')
-        assert "the mpirun sets none of OMPI_COMM_WORLD_RANK" in run.err
-
-    def test_a_library_of_another_processor_or_none_is_said(self, between_two, tmp_path):
-        mpirun_of("openmpi")
-        (tmp_path / "libmpi.so").write_text("no library")
-        path = ("--ccl-path", str(tmp_path / "libmpi.so"))
-        run = between_two("all_reduce", "-e", "8", *path, env=mpi_environment("openmpi"), code=3)
-        assert "MPI (libmpi) cannot be loaded." in run.err
-
-
 @pytest.mark.usefixtures("no_leaks")
 class TestEveryMpi:
-    # MPICH's variables are explained under the user's mpirun, below.
-    @of_one("openmpi")
-    def test_what_selects_the_algorithm_is_explained(self, cclmark, mpi):
-        short = ("--ccl", "mpi", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1")
-        arguments = ("--only", "all_reduce,sendrecv", *short, "-w", "0", "--explain")
-        run = cclmark("collectives", *arguments, "--placement", "out-of-place", env=mpi)
-        found = {one.case.operation: one.explanation for one in run.journal.results}
-        assert {one.source for one in found.values()} == {"unknown"}
-        assert "does not report which algorithm ran" in found["all_reduce"].reason
-        assert "it consists of messages" in found["sendrecv"].reason
-        if "openmpi" in mpi["CCLMARK_MPIRUN"]:
-            assert "(components by priority: tuned, " in found["all_reduce"].reason
-        chosen = cclmark("collectives", *arguments, "--placement", "out-of-place", env=mpi | RING)
-        selected = chosen.journal.results[0].explanation
-        assert (selected.source, selected.kernel, selected.algorithm) == (
-            *("variables", "ring"),
-            "ring",
-        )
-        assert selected.reason.startswith("selected by ")
-        assert "does not report its algorithm" in selected.reason
-        assert "what ran (the library's variables: selected, not observed)" in chosen.out
-
     # All operations take what they are given from one table of types and one of reductions.
     @pytest.mark.parametrize(
         "parts",
@@ -228,12 +113,6 @@ class TestEveryMpi:
         assert moved == {one.case.dtype for one in results if one.case.count}
         assert moved == set(DTYPE_BYTES)
 
-    @of_one("mpich")
-    def test_a_wrong_element_is_found(self, between_two, mpi):
-        fault = ("--inject", "corrupt:rank=1,index=5")
-        run = between_two("alltoall", "-b", "4K", "-e", "4K", *fault, *SHORT, env=mpi, code=1)
-        assert "rank 1: 1 element, first at index 5" in run.out
-
     def test_a_killed_rank_is_named(self, background, mpi):
         run = background(*ENDLESS, "-N", "0", env=mpi)
         pids = run.wait_for_ranks(1)
@@ -256,19 +135,6 @@ class TestEveryMpi:
         run.signal(pids[1], signal.SIGSTOP)
         ended = run.finish(SOON_S, code=4)
         assert f"rank 1 (host:1, pid {pids[1]}) is stopped" in ended.err
-
-    @of_one("mpich")
-    def test_a_case_that_hangs_is_given_up_and_the_others_are_measured(self, between_two, mpi):
-        sizes = ("-b", "1K", "-e", "64K", "-f", "8", "-n", "10", "-w", "2")
-        fault = ("--inject", "hang:rank=1,case=1")
-        run = between_two("all_reduce", *sizes, *waits(2), *fault, env=mpi, code=4)
-        statuses = {one.index: one.status for one in run.journal.results}
-        assert statuses == {i: "timeout" if i == 1 else "ok" for i in range(6)}
-        report = next(one.report for one in run.journal.results if one.index == 1)
-        assert report.startswith("rank 1 (host:1, pid ")
-        assert re.search(r"rank 1 has not entered call \d+; rank 0 waits in it", report)
-        assert "mpirun:" not in report, "what it says because its ranks are ended"
-        assert "cannot be ended" not in run.err
 
     @of_one("openmpi")
     def test_an_interruption_ends_all(self, background, mpi):
@@ -390,35 +256,6 @@ def test_ranks_die_with_a_killed_launcher(background):
     assert run.workers() == []
 
 
-@pytest.mark.usefixtures("no_leaks")
-def test_the_standard_abi_has_constants_of_its_own(between_two):
-    mpi = mpi_environment("mpich")
-    sizes = ("-b", "1K", "-e", "1K", "-d", "int8,float64", "-o", "all", "-n", "2", "-w", "1")
-    library = MPIS / "mpich" / "lib" / "libmpi_abi.so.1"
-    run = between_two("collectives", *sizes, "--ccl-path", str(library), env=mpi)
-    assert {one.status for one in run.journal.results} == {"ok", "skipped"}
-    assert "standard ABI" in run.journal.header.libraries[0].version
-
-
-@pytest.mark.parametrize(
-    ("mpirun", "library"),
-    [("openmpi", "mpich/lib/libmpi.so.12"), ("mpich", "openmpi/lib/libmpi.so.40")],
-)
-def test_a_library_of_another_mpi_than_the_mpirun_is_noticed(between_two, mpirun, library):
-    mpirun_of("mpich")
-    path = ("--ccl-path", str(MPIS / library))
-    run = between_two(
-        "all_reduce", "-e", "8", *waits(20), *path, env=mpi_environment(mpirun), code=3
-    )
-    assert "is not from the MPI that started the ranks" in run.err
-
-
-def test_info_names_the_library_and_its_version(cclmark):
-    run = cclmark("info", env=mpi_environment("mpich"))
-    assert "MPICH" in run.out
-    assert str(MPIS / "mpich") in run.out
-
-
 @pytest.fixture
 def aware(mpi, fake_cuda, tmp_path):
     """An MPI that says that it takes buffers on CUDA devices, whose memory is the host's here."""
@@ -458,13 +295,3 @@ def test_buffers_on_devices_where_the_mpi_takes_them(cclmark, aware):
         # MPI works inside its calls: the device's events say nothing about them.
         assert not any(time for row in result.samples.device_s for time in row)
     assert {device.runtime for device in run.journal.header.devices} == {"cuda"}
-
-
-@of_one("mpich")
-def test_an_mpi_that_is_not_aware_of_devices_is_refused(cclmark, mpi, fake_cuda):
-    run = cclmark(
-        *("all_reduce", "--ccl", "mpi", "-g", "2", "-e", "1K"),
-        env={**mpi, **fake_cuda.env()},
-        code=3,
-    )
-    assert "buffers on cuda devices (MPIX_Query_cuda_support)" in run.message

@@ -51,7 +51,7 @@ def test_the_page_names_every_member():
     assert missing == ["RunComparison", "Session", "__version__"]
 
 
-def test_a_run_has_its_rows_and_its_verdict(run):
+def test_a_run_has_its_rows_its_verdict_and_its_texts(run, cclmark):
     assert [row.case.size_bytes for row in run.rows] == [64, 64, 512, 512]
     assert all(row.summary.time_s > 0 for row in run.rows)
     assert (run.kind, run.partial) == ("collective", False)
@@ -59,6 +59,22 @@ def test_a_run_has_its_rows_and_its_verdict(run):
     assert first.startswith("4 cases of all_reduce on 2 ×")
     assert any("none was wrong" in line for line in rest)
     assert "good" in {one.severity for one in run.findings}
+    assert run.header.command[:2] == ["cclmark", "all_reduce"]
+    words = " ".join(run.header.command)
+    assert all(one in words for one in ("-b 64 -e 512 -f 8", "--devices host:2", "--max-time 0.05"))
+    assert cclmark("export", str(run.path), "--format", "csv").out.count("\n") == 5
+    assert "nccl-tests" in run.formats
+    assert run.text("csv").count("\n") == 5
+    with pytest.raises(UsageError, match="no format 'pccl': choose from table"):
+        run.text("pccl")
+    table = run.to_arrow()
+    assert table.num_rows == 4
+    assert {"operation", "size_bytes", "time_us"} <= set(table.column_names)
+    assert run.to_arrow("samples").num_rows > 4
+    shown = run._repr_html_()
+    assert shown.startswith("<p><b>4 cases of all_reduce")
+    assert "<pre>" in shown and "512 B" in shown
+    assert "<script" not in shown
 
 
 def test_wrong_data_is_the_first_finding():
@@ -76,33 +92,6 @@ def test_nothing_is_printed(capfd, run, monkeypatch):
     assert cclmark.measure("all_gather", **chosen).header.notices
     repr(run)
     assert capfd.readouterr() == ("", "")
-
-
-def test_the_journal_is_that_of_the_command_line(run, cclmark):
-    shown = cclmark("export", str(run.path), "--format", "csv").out
-    assert shown.count("\n") == 5
-
-
-def test_frames_have_the_columns_of_the_export(run):
-    table = run.to_arrow()
-    assert table.num_rows == 4
-    assert {"operation", "size_bytes", "time_us"} <= set(table.column_names)
-    assert run.to_arrow("samples").num_rows > 4
-
-
-def test_a_notebook_shows_the_verdict_and_the_table(run):
-    shown = run._repr_html_()
-    assert shown.startswith("<p><b>4 cases of all_reduce")
-    assert "<pre>" in shown
-    assert "512 B" in shown
-    assert "<script" not in shown
-
-
-def test_texts_are_those_of_the_formats(run):
-    assert "nccl-tests" in run.formats
-    assert run.text("csv").count("\n") == 5
-    with pytest.raises(UsageError, match="no format 'pccl': choose from table"):
-        run.text("pccl")
 
 
 def test_runs_are_compared(run):
@@ -134,31 +123,19 @@ def test_wrong_requests_are_refused():
 
 JOURNALS = REPOSITORY / "tests" / "journals"
 TINY = {**HOST, "max_time_s": 0.05}
+SIZED = {"sizes": "64", **TINY}
+INLINE = "CCLMARK_SHM_INLINE_BYTES"
+TUNED = {"settings": INLINE, "budget": "1s", "output": "tuned", "max_time_s": 0.01}
 OF_OTHER_KINDS = [
     ("explain all_reduce", {"sizes": "64", **TINY}, "collective"),
     ("all_reduce", {"sizes": "64", "pieces": "1,2", **TINY}, "pieces"),
     ("p2p", {"sizes": "64K", "perf": "uniBw", "kernel": "ca-wb-x", "warmup": 0, **TINY}, "p2p"),
     ("pairs", {"only": "sendrecv", "sizes": "64", **TINY}, "pairs"),
-    ("overlap all_reduce", {"sizes": "64K", "rounds": 2, "devices": "host:2"}, "overlap"),
-    ("memory alltoall", {"sizes": "1K", "devices": "host:2"}, "memory"),
-    (
-        "experiment all_reduce",
-        {"vary": ["CCLMARK_SHM_INLINE_BYTES=0,4096"], "rounds": 2, "sizes": "64", **TINY},
-        "experiment",
-    ),
-    (
-        "experiment all_reduce",
-        {"bisect": "CCLMARK_SHM_INLINE_BYTES=1:4:x2", "sizes": "64", **TINY},
-        "experiment",
-    ),
-    (
-        "tune all_reduce",
-        {
-            **{"settings": "CCLMARK_SHM_INLINE_BYTES", "sizes": "64", "budget": "1s"},
-            **{"output": "tuned", "devices": "host:2", "max_time_s": 0.01},
-        },
-        "tune",
-    ),
+    ("overlap all_reduce", {"sizes": "64K", "rounds": 2, **HOST}, "overlap"),
+    ("memory alltoall", {"sizes": "1K", **HOST}, "memory"),
+    ("experiment reduce", {"vary": [f"{INLINE}=0,4096"], "rounds": 2, **SIZED}, "experiment"),
+    ("experiment all_reduce", {"bisect": f"{INLINE}=1:4:x2", **SIZED}, "experiment"),
+    ("tune all_reduce", {"sizes": "64", **TUNED, **HOST}, "tune"),
     (f"replay {JOURNALS / 'profile.jsonl'}", {"gaps": "drop", "steps": 2, "warmup": 1}, "replay"),
     ("trace all_gather", {"begin": "1K", "iterations": 2, "output": "x", **HOST}, "collective"),
     ("train", {"model": "tiny", "sequence": 16, "steps": 2, "warmup": 1, **HOST}, "train"),
@@ -338,14 +315,6 @@ def test_an_item_that_failed_is_no_whole_run():
     assert [row.status for row in found.rows].count("timeout") == 1
     assert not any(one.severity == "good" for one in found.findings)
     assert any(one.sentence.startswith("Every measured output was") for one in found.findings)
-
-
-def test_the_command_of_a_run_measures_the_same(run):
-    assert run.header.command[:2] == ["cclmark", "all_reduce"]
-    words = " ".join(run.header.command)
-    assert "-b 64 -e 512 -f 8" in words
-    assert "--devices host:2" in words
-    assert "--max-time 0.05" in words
 
 
 PLANS = [

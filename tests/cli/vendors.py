@@ -79,12 +79,6 @@ def by_name(vendor: Vendor) -> str:
     return vendor.ccl
 
 
-def measure(cclmark, vendor: Vendor, *arguments: str, env=None, code: int = 0, ranks: int = 3):
-    """A run with all devices of a vendor's library."""
-    devices = ("--devices", vendor.devices(ranks), "--ccl", vendor.ccl, "-n", "2", "-w", "1")
-    return cclmark(*arguments, *devices, *vendor.flags, env=env or vendor.env(), code=code)
-
-
 def outcomes(run) -> str:
     """The devices and libraries of a run, and what became of its cases: those alike together."""
     text = "".join(f"{line}\n" for line in _outcomes(run.journal))

@@ -21,38 +21,18 @@ AB = ([0, 1, 2, 3], [0, 2, 1, 3])
 
 
 def case_of(ranks=4, **more):
-    values = {
-        "operation": "all_reduce",
-        "ccl": "nccl",
-        "dtype": "float32",
-        "size_bytes": 4096,
-        "count": 1024,
-        "in_place": False,
-        "reduction": "sum",
-    }
+    values = {"operation": "all_reduce", "ccl": "nccl", "dtype": "float32", "reduction": "sum"}
+    values |= {"size_bytes": 4096, "count": 1024, "in_place": False}
     return Case(ranks=ranks, **{**values, **more})
 
 
 def task(channels=(0,), *, number=1, peer=-1, **more):
     """An operation that the plug-in reports, which ran on these channels."""
-    values = {
-        "number": number,
-        "kind": "collective" if peer < 0 else "point-to-point",
-        "rank": 0,
-        "communicator": 7,
-        "time_ns": 0,
-        "parent": 0,
-        "sequence": 0,
-        "count": 1024,
-        "device_ns": 0,
-        "root": max(peer, 0),
-        "channels": len(channels),
-        "warps": 16,
-        "function": "AllReduce",
-        "algorithm": "RING",
-        "protocol": "LL",
-        "datatype": "ncclFloat32",
-    }
+    kind = "collective" if peer < 0 else "point-to-point"
+    values = {"number": number, "kind": kind, "root": max(peer, 0), "channels": len(channels)}
+    values |= {"rank": 0, "communicator": 7, "time_ns": 0, "parent": 0, "sequence": 0, "warps": 16}
+    values |= {"count": 1024, "device_ns": 0, "datatype": "ncclFloat32"}
+    values |= {"function": "AllReduce", "algorithm": "RING", "protocol": "LL"}
     return Task(PluginEvent(**{**values, **more}), [Channel(one, 0, 1) for one in channels])
 
 
@@ -204,24 +184,21 @@ def test_messages_of_ranks_with_a_log():
     ]
 
 
-def test_the_lines_for_many_steps():
+def lines_of(found, relations):
+    return [" ".join(line.split()) for line in step_lines(found, relations)]
+
+
+def test_the_lines_for_many_and_for_few_steps():
     found = steps_of(case_of(), traces_of(AB), everywhere(task((0, 1))))
     assert len(found.steps) == 2 * 24
-    relations = {(a, b): "NV18" for a in range(4) for b in range(4)}
-    lines = [" ".join(line.split()) for line in step_lines(found, relations)]
+    lines = lines_of(found, {(a, b): "NV18" for a in range(4) for b in range(4)})
     assert "ring 0 → 1 → 2 → 3 → 0 (1 channel)" in lines
     assert "1–3 reduce-scatter 8 reduce 512 B P2P/CUMEM, NV18" in lines
     assert "4–6 all-gather 8 copy 512 B P2P/CUMEM, NV18" in lines
     assert "6 stages, 48 steps; each rank sends 6 KiB" in lines
-
-
-def test_the_lines_for_few_steps_name_the_ring():
-    found = steps_of(
-        case_of(operation="broadcast"),
-        traces_of(AB),
-        everywhere(task((0, 1), function="Broadcast", count=4096, datatype="ncclInt8")),
-    )
-    lines = [" ".join(line.split()) for line in step_lines(found, {(0, 1): "?", (0, 2): "PIX"})]
+    sent = task((0, 1), function="Broadcast", count=4096, datatype="ncclInt8")
+    found = steps_of(case_of(operation="broadcast"), traces_of(AB), everywhere(sent))
+    lines = lines_of(found, {(0, 1): "?", (0, 2): "PIX"})
     assert "1 broadcast 0 → 1 copy 0 of ring 1 2 KiB P2P/CUMEM" in lines
     assert "1 broadcast 0 → 2 copy 0 of ring 2 2 KiB P2P/CUMEM, PIX" in lines
     assert "1 broadcast 0 copy 0 of ring 1 2 KiB within the rank" in lines

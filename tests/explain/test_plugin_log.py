@@ -113,37 +113,32 @@ def test_a_log_that_is_given_twice_counts_once(tmp_path, capsys):
     once = capsys.readouterr().out
     print_logs([path, tmp_path / "." / "a.cclmlog"])
     assert capsys.readouterr().out == once != ""
-
-
-def test_a_full_log_without_operations_blames_nothing_else(tmp_path, capsys):
-    content = log(introduced(), capacity=1, claimed=5, dropped=4)
-    (tmp_path / "a.cclmlog").write_bytes(content)
-    assert print_logs([tmp_path / "a.cclmlog"]) == 3
+    # A full log without operations blames nothing else.
+    path.write_bytes(log(introduced(), capacity=1, claimed=5, dropped=4))
+    assert print_logs([path]) == 3
     error = capsys.readouterr().err
     assert "did not fit" in error
     assert "called no collective" not in error
 
 
-@pytest.mark.parametrize(
-    "numbers",
-    [
-        {"claimed": -1},
-        {"dropped": -1, "claimed": 201},
-        {"dropped": 999, "claimed": 201},
-    ],
-)
-def test_impossible_numbers_are_damage(numbers):
-    with pytest.raises(UsageError, match="damaged: copy the log again"):
-        parse_plugin_log(log(**numbers), "log")
+def test_impossible_numbers_are_damage():
+    for numbers in ({"claimed": -1}, *({"dropped": it, "claimed": 201} for it in (-1, 999))):
+        with pytest.raises(UsageError, match="damaged: copy the log again"):
+            parse_plugin_log(log(**numbers), "log")
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"CCLM", b"not a log at all", b"CCLMLOG1" + b"\xff" * 200]
-)
-def test_another_file_is_refused_by_name(content, tmp_path):
-    (tmp_path / "some.log").write_bytes(content)
-    with pytest.raises(UsageError, match=r"some\.log"):
+def test_another_file_is_refused_by_name(tmp_path):
+    with pytest.raises(UsageError, match="cannot read"):
         read_plugin_log(tmp_path / "some.log")
+    for content in (b"", b"CCLM", b"not a log at all", b"CCLMLOG1" + b"\xff" * 200):
+        (tmp_path / "some.log").write_bytes(content)
+        with pytest.raises(UsageError, match=r"some\.log"):
+            read_plugin_log(tmp_path / "some.log")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("/dev/zero", "/dev/null", tmp_path / "pipe", "."):
+        for read in (read_plugin_log, CallCollector().add):
+            with pytest.raises(UsageError, match="is not a regular file"):
+                read(Path(name))
 
 
 def test_only_what_is_written_of_a_log_is_read(tmp_path):
@@ -154,116 +149,106 @@ def test_only_what_is_written_of_a_log_is_read(tmp_path):
     assert read_plugin_log(path) == parse_plugin_log(WHOLE, "log")
 
 
-def test_a_missing_file_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="cannot read"):
-        read_plugin_log(tmp_path / "absent")
+INTRODUCED = tuple(introduced(rank) for rank in (0, 1))
 
 
-@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null", "pipe", "."])
-def test_only_regular_files_are_read(name, tmp_path):
-    path = Path(name)
-    if name == "pipe":
-        path = tmp_path / name
-        os.mkfifo(path)
-    with pytest.raises(UsageError, match="is not a regular file"):
-        read_plugin_log(path)
-    with pytest.raises(UsageError, match="is not a regular file"):
-        CallCollector().add(path)
-
-
-class TestCalls:
+@pytest.fixture
+def calls_of(tmp_path):
     """The operations of several logs, each read as a file."""
 
-    INTRODUCED = tuple(introduced(rank) for rank in (0, 1))
+    def read(*contents):
+        collector = CallCollector()
+        for number, content in enumerate(contents):
+            path = tmp_path / f"{number}.cclmlog"
+            path.write_bytes(content)
+            collector.add(path)
+        (calls,) = collector.communicators
+        return calls
 
-    @pytest.fixture
-    def calls_of(self, tmp_path):
-        def read(*contents):
-            collector = CallCollector()
-            for number, content in enumerate(contents):
-                path = tmp_path / f"{number}.cclmlog"
-                path.write_bytes(content)
-                collector.add(path)
-            (calls,) = collector.communicators
-            return calls
+    return read
 
-        return read
 
-    def test_ranks_that_differ_are_named(self, calls_of):
-        first = log(self.INTRODUCED[0], all_reduce(0), all_reduce(0))
-        calls = calls_of(first, log(self.INTRODUCED[1], all_reduce(1), all_reduce(1, "TREE")))
-        (text,) = calls.differences()
-        assert text.startswith("collective 2: rank 1 ran AllReduce of 1024 Float32 by tree LL")
-        assert calls.counts()[0][1] == 2
-        calls = calls_of(first, log(self.INTRODUCED[1], all_reduce(1)))
-        assert calls.differences() == ["rank 1 recorded 1 collectives, rank 0 2"]
-        assert calls_of(first).absent_ranks == 1
-        assert calls_of(first, first).ranks == 2
+def test_ranks_that_differ_are_named(calls_of):
+    first = log(INTRODUCED[0], all_reduce(0), all_reduce(0))
+    calls = calls_of(first, log(INTRODUCED[1], all_reduce(1), all_reduce(1, "TREE")))
+    (text,) = calls.differences()
+    assert text.startswith("collective 2: rank 1 ran AllReduce of 1024 Float32 by tree LL")
+    assert calls.counts()[0][1] == 2
+    calls = calls_of(first, log(INTRODUCED[1], all_reduce(1)))
+    assert calls.differences() == ["rank 1 recorded 1 collectives, rank 0 2"]
+    assert calls_of(first).absent_ranks == 1
+    assert calls_of(first, first).ranks == 2
 
-    @pytest.mark.parametrize("full", [(0,), (1,), (0, 1)])
-    def test_logs_that_lack_events_are_compared_up_to_there(self, calls_of, full):
-        """A full log has a shorter list, and is no difference."""
-        contents = []
-        for rank in (0, 1):
-            events = [all_reduce(rank) for _ in range(5 + 2 * rank if rank in full else 9)]
-            places = len(events) + 1
-            lost = 18 if rank in full else 0
-            contents.append(
-                log(
-                    *(self.INTRODUCED[rank], *events),
-                    capacity=places if lost else 1 << 20,
-                    claimed=places + lost,
-                    dropped=lost,
-                )
+
+@pytest.mark.parametrize("full", [(0,), (1,), (0, 1)])
+def test_logs_that_lack_events_are_compared_up_to_there(calls_of, full):
+    """A full log has a shorter list, and is no difference."""
+    contents = []
+    for rank in (0, 1):
+        events = [all_reduce(rank) for _ in range(5 + 2 * rank if rank in full else 9)]
+        places = len(events) + 1
+        lost = 18 if rank in full else 0
+        contents.append(
+            log(
+                *(INTRODUCED[rank], *events),
+                capacity=places if lost else 1 << 20,
+                claimed=places + lost,
+                dropped=lost,
             )
-        assert calls_of(*contents).differences() == []
-
-    def test_a_difference_before_the_first_missing_event_is_one(self, calls_of):
-        full = log(self.INTRODUCED[1], all_reduce(1, "TREE"), capacity=2, claimed=8, dropped=6)
-        (text,) = calls_of(log(self.INTRODUCED[0], *[all_reduce()] * 4), full).differences()
-        assert text.startswith("collective 1: rank 1 ran AllReduce of 1024 Float32 by tree LL")
-
-    def test_a_rank_that_ran_more_than_a_complete_log_contains_differs(self, calls_of):
-        full = log(self.INTRODUCED[1], *[all_reduce(1)] * 4, capacity=5, claimed=8, dropped=3)
-        calls = calls_of(log(self.INTRODUCED[0], *[all_reduce()] * 2), full)
-        assert calls.differences() == ["rank 1 recorded 4 collectives, rank 0 2"]
-
-    def test_what_follows_a_gap_is_not_compared(self, calls_of):
-        """The disk was full for a while: what is missing lies between records."""
-        after = all_reduce(1, number=2048)
-        gap = log(
-            *(self.INTRODUCED[1], all_reduce(1), b"\0" * 128, after),
-            dropped=6,
-            losses=(5, errno.ENOSPC),
         )
-        whole = log(self.INTRODUCED[0], all_reduce(), *[all_reduce()] * 6, all_reduce(number=2048))
-        calls = calls_of(whole, gap)
-        assert calls.differences() == []
-        assert len(calls.by_rank[1]) == 2
+    assert calls_of(*contents).differences() == []
 
-    def test_equal_operations_are_decoded_once(self, calls_of, monkeypatch):
-        decoded = []
 
-        original = log_calls.decode_record
+def test_a_difference_before_the_first_missing_event_is_one(calls_of):
+    full = log(INTRODUCED[1], all_reduce(1, "TREE"), capacity=2, claimed=8, dropped=6)
+    (text,) = calls_of(log(INTRODUCED[0], *[all_reduce()] * 4), full).differences()
+    assert text.startswith("collective 1: rank 1 ran AllReduce of 1024 Float32 by tree LL")
 
-        def decode(number, content):
-            decoded.append(number)
-            return original(number, content)
 
-        monkeypatch.setattr(log_calls, "decode_record", decode)
-        records = 20_000  # several pieces
-        calls = calls_of(log(self.INTRODUCED[0], *[all_reduce()] * records, all_reduce(number=2)))
-        assert [number for _, number in calls.counts()] == [records, 1]
-        assert len(decoded) == 2
+def test_a_rank_that_ran_more_than_a_complete_log_contains_differs(calls_of):
+    full = log(INTRODUCED[1], *[all_reduce(1)] * 4, capacity=5, claimed=8, dropped=3)
+    calls = calls_of(log(INTRODUCED[0], *[all_reduce()] * 2), full)
+    assert calls.differences() == ["rank 1 recorded 4 collectives, rank 0 2"]
 
-    def test_types_have_their_names_and_sizes(self, calls_of):
-        texts = ("AllReduce", "RING", "LL")
-        types = ("ncclFloat8e4m3", "ncclFloat8e5m2", "ncclBfloat16", "ncclFloat4")
-        events = [record(COLLECTIVE, count=4096, channels=2, texts=(*texts, one)) for one in types]
-        rows = [line.split()[2:6] for line in call_lines([calls_of(log(*events))])[2:]]
-        assert rows == [
-            ["fp8e4m3", "4096", "4", "KiB"],
-            ["fp8e5m2", "4096", "4", "KiB"],
-            ["bfloat16", "4096", "8", "KiB"],
-            ["float4", "4096", "-", "ring"],
-        ]
+
+def test_what_follows_a_gap_is_not_compared(calls_of):
+    """The disk was full for a while: what is missing lies between records."""
+    after = all_reduce(1, number=2048)
+    gap = log(
+        *(INTRODUCED[1], all_reduce(1), b"\0" * 128, after),
+        dropped=6,
+        losses=(5, errno.ENOSPC),
+    )
+    whole = log(INTRODUCED[0], all_reduce(), *[all_reduce()] * 6, all_reduce(number=2048))
+    calls = calls_of(whole, gap)
+    assert calls.differences() == []
+    assert len(calls.by_rank[1]) == 2
+
+
+def test_equal_operations_are_decoded_once(calls_of, monkeypatch):
+    decoded = []
+
+    original = log_calls.decode_record
+
+    def decode(number, content):
+        decoded.append(number)
+        return original(number, content)
+
+    monkeypatch.setattr(log_calls, "decode_record", decode)
+    records = 20_000  # several pieces
+    calls = calls_of(log(INTRODUCED[0], *[all_reduce()] * records, all_reduce(number=2)))
+    assert [number for _, number in calls.counts()] == [records, 1]
+    assert len(decoded) == 2
+
+
+def test_types_have_their_names_and_sizes(calls_of):
+    texts = ("AllReduce", "RING", "LL")
+    types = ("ncclFloat8e4m3", "ncclFloat8e5m2", "ncclBfloat16", "ncclFloat4")
+    events = [record(COLLECTIVE, count=4096, channels=2, texts=(*texts, one)) for one in types]
+    rows = [line.split()[2:6] for line in call_lines([calls_of(log(*events))])[2:]]
+    assert rows == [
+        ["fp8e4m3", "4096", "4", "KiB"],
+        ["fp8e5m2", "4096", "4", "KiB"],
+        ["bfloat16", "4096", "8", "KiB"],
+        ["float4", "4096", "-", "ring"],
+    ]

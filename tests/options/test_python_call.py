@@ -149,10 +149,11 @@ def test_a_command_measures_or_names_what_programs_use(name):
         measuring_command([name], {})
 
 
-def test_what_a_call_lacks_is_refused():
-    for option in (("-N", "2"), ("-O", "x"), ("--resume", "x"), ("--references",)):
-        with pytest.raises(UsageError, match=r"excludes .*: cclmark\.measure has no"):
-            app(["all_reduce", "--print-plan", *option], "cclmark", standalone_mode=False)
+def test_what_a_call_lacks_and_what_the_command_refuses_is_no_call():
+    lacks = r"excludes .*: cclmark\.measure has no"
+    for typed in ("-N 2", "-O x", "--resume x", "--references", "-b 1M -e 1K", "-e 4", "-f 2 -i 8"):
+        with pytest.raises(UsageError, match=rf"{lacks}|must not be above|exclude each other"):
+            app(["all_reduce", "--print-plan", *typed.split()], "cclmark", standalone_mode=False)
 
 
 def test_the_printed_call_has_the_values_that_are_typed(capsys):
@@ -162,12 +163,6 @@ def test_the_printed_call_has_the_values_that_are_typed(capsys):
         return capsys.readouterr().out
 
     require_outcomes(Path(__file__).with_name("printed_calls.txt"), printed)
-
-
-def test_what_the_command_refuses_is_no_call():
-    for typed in ("-b 1M -e 1K", "-e 4", "-f 2 -i 8"):
-        with pytest.raises(UsageError, match=r"must not be above|exclude each other"):
-            app(["all_reduce", "--print-plan", *typed.split()], "cclmark", standalone_mode=False)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -205,20 +200,17 @@ def test_a_text_of_a_run_names_its_arguments():
         run.text(columns=["tme"])
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_known_options_become_arguments():
+    for text, said in (
         ("--long FILE or -a", "long= or a="),
         ("-a (--all) excludes --long", "a= excludes long="),
         ("-a 0, --long X", "a=0, long= X"),
         ("`--long` x--long --long-er -ab", "`--long` x--long --long-er -ab"),
         ("nothing", "nothing"),
-    ],
-)
-def test_known_options_become_arguments(text, said):
-    with pytest.raises(MissingError) as refused, in_python({"--long": "long=", "-a": "a="}):
-        raise MissingError(text)
-    assert str(refused.value) == said
+    ):
+        with pytest.raises(MissingError) as refused, in_python({"--long": "long=", "-a": "a="}):
+            raise MissingError(text)
+        assert str(refused.value) == said
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -23,41 +24,35 @@ class Imports(NamedTuple):
     at_once: list[str]
 
 
+def names_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
+    """The modules that statements import, with each name that is imported from one."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((one.name, "") for one in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", one.name) for one in node.names)
+
+
 @cache
 def imports_in(path: Path) -> Imports:
     tree = ast.parse(path.read_text())
-    modules = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            modules.update(name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module == "cclmark":
-            modules.update(f"cclmark.{name.name}" for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            modules.add(node.module or "")
+    modules = {
+        f"cclmark.{name}" if module == "cclmark" and name else module
+        for module, name in names_in(ast.walk(tree))
+    }
     at_once = [
-        f"{node.module}{name}"
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cclmark")
-        for name in ("", *(f".{one.name}" for one in node.names))
-    ]
-    at_once += [
-        name.name
-        for node in tree.body
-        if isinstance(node, ast.Import)
-        for name in node.names
-        if name.name.startswith("cclmark")
+        one
+        for module, name in names_in(tree.body)
+        for one in (module, f"{module}.{name}")
+        if module.startswith("cclmark")
     ]
     return Imports(modules, at_once)
 
 
 def imports_of(package: str) -> set[str]:
     """The other packages that one imports, and ``_engine``."""
-    found = set()
-    for path in (SOURCE / package).rglob("*.py"):
-        for module in imports_in(path).modules:
-            names = module.split(".")
-            if names[0] == "cclmark" and len(names) > 1:
-                found.add(names[1])
+    modules = [one for path in (SOURCE / package).rglob("*.py") for one in imports_in(path).modules]
+    found = {one.split(".")[1] for one in modules if one.startswith("cclmark.")}
     return (found & {*PACKAGES, "_engine"}) - {package}
 
 
@@ -83,32 +78,24 @@ def test_the_picture_has_every_package_above_what_it_imports():
     assert upward == []
 
 
-def test_the_table_lists_the_imports_of_each():
+def test_the_table_and_the_docstring_of_each_package_list_its_imports():
     for package in PACKAGES:
         [line] = re.findall(rf"^\| `src/cclmark/{package}/` \|(.*)\|$", PAGE, re.MULTILINE)
         listed = {word.strip() for word in line.rpartition("|")[2].split(",")} - {"nothing"}
-        assert listed == imports()[package] - {"_engine"} or package == "cli", package
+        imported = imports()[package] - {"_engine"}
+        assert package == "cli" or listed == listed_in(package, "Imports") == imported, package
 
 
 def module_graph() -> dict[str, set[str]]:
     """The modules that each module imports, those that its functions import too."""
-    names = {
-        ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(
-            ".__init__"
-        ): path
-        for ending in ("py", "pyi")
-        for path in SOURCE.parent.rglob(f"*.{ending}")
-    }
+    paths = [path for ending in ("py", "pyi") for path in SOURCE.parent.rglob(f"*.{ending}")]
+    parts = {path: path.relative_to(SOURCE.parent).with_suffix("").parts for path in paths}
+    names = {".".join(parts[path]).removesuffix(".__init__"): path for path in paths}
     graph = {}
     for name, path in names.items():
-        imported = set()
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                imported.update(one.name for one in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                inner = (f"{node.module}.{one.name}" for one in node.names)
-                imported.update(one if one in names else node.module for one in inner)
-        graph[name] = imported & {*names}
+        inner = names_in(ast.walk(ast.parse(path.read_text())))
+        found = {it if (it := f"{module}.{one}") in names else module for module, one in inner}
+        graph[name] = found & {*names}
     return graph
 
 
@@ -127,11 +114,6 @@ def listed_in(package: str, words: str) -> set[str]:
     [found] = re.findall(rf"{words}: ([^.;]*)[.;]", text)
     names = re.sub(r"\([^)]*\)", "", found).replace(" ", "").split(",")
     return {*names} - {"nothing", "none"}
-
-
-@pytest.mark.parametrize("package", [name for name in PACKAGES if name != "cli"])
-def test_the_docstring_of_a_package_lists_its_imports(package):
-    assert listed_in(package, "Imports") == imports()[package] - {"_engine"}
 
 
 def rooms_imported_by(folder: Path) -> set[str]:
@@ -176,7 +158,7 @@ def loaded_by(path: Path):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_core_imports_a_part_only_where_it_is_listed(part):
+def test_the_core_imports_a_part_only_where_it_is_listed_and_parts_no_commands(part):
     places = {
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")
@@ -184,10 +166,6 @@ def test_the_core_imports_a_part_only_where_it_is_listed(part):
         if module.split(".")[0] == part
     }
     assert places == PARTS[part]
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_a_part_imports_no_commands_and_no_other_part_or_room(part):
     found = {
         module
         for path in (SOURCE.parent / part).rglob("*.py")
@@ -218,8 +196,6 @@ def imported_at_once(module: str, found: set[str]) -> set[str]:
 
 
 MEASURING = ("cclmark._engine", "cclmark.rank", "cclmark.launch", "cclmark.rendezvous")
-
-
 PURE = ("kind", "plan", "result", "figures", "document")
 PURE_MODULES = sorted(
     ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
@@ -229,11 +205,12 @@ PURE_MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("module", PURE_MODULES)
-def test_what_reads_and_reports_imports_nothing_that_measures(module):
-    found = imported_at_once(module, set())
-    assert len(found) > 1
-    assert [one for one in found if one.startswith(MEASURING)] == []
+def test_what_reads_and_reports_imports_nothing_that_measures():
+    assert len(PURE_MODULES) > 50
+    for module in PURE_MODULES:
+        found = imported_at_once(module, set())
+        assert len(found) > 1
+        assert [one for one in found if one.startswith(MEASURING)] == [], module
 
 
 def test_standard_output_is_written_in_one_way():
@@ -257,43 +234,11 @@ OPTIONAL = (
     *("pandas", "polars", "pyarrow", "matplotlib", "torch", "perfetto", "uvicorn", "jinja2"),
     *("markupsafe", "networkx", "numpy", "pynvml", "scipy"),
 )
-#: Modules with imports in functions, by what they keep short.
+#: Modules with imports in functions, by what they keep short: ``late_imports.txt``.
 LATE = {
-    "a plain installation": ("cclmark/history/user_history",),  # without SQLAlchemy
-    "the import of cclmark": (
-        "cclmark/__init__",
-        "cclmark/__main__",
-        "cclmark/api",
-    ),
-    "the help": (
-        *("cclmark/cli/commands", "cclmark/cli/main", "cclmark/cli/trace/command"),
-        "cclmark/cli/completion/command",
-        *("cclmark/options/click_command", "cclmark/options/groups", "cclmark/options/types"),
-        "cclmark_training/check/command",
-        *("cclmark/kinds/collective/command", "cclmark/kinds/experiment/command"),
-        *("cclmark_training/objects/command", "cclmark_training/command"),
-    ),
-    "the time until the ranks start: formats and references are imported meanwhile": (
-        *("cclmark/options/case_request", "cclmark/kinds/collective/request"),
-        *("cclmark/kinds/collective/document", "cclmark/kinds/collective/formats"),
-        *("cclmark/kinds/p2p/document", "cclmark/recording/joining", "cclmark/recording/output"),
-        *("cclmark/recording/recorder", "cclmark/launch/devices", "cclmark/launch/placement"),
-        *("cclmark/rendezvous/keys", "cclmark/work/outline"),
-    ),
-    "the start of ranks, which import what they measure with": (
-        *("cclmark/rank_process", "cclmark/rank/context", "cclmark/rank/item_loop"),
-        *("cclmark/rank/opening", "cclmark/rank/probe", "cclmark/rank/reserved_buffers"),
-        *("cclmark/rank/worker", "cclmark/kinds/collective/run", "cclmark/kinds/p2p/run"),
-        *(
-            "cclmark/kinds/pairs/run",
-            "cclmark_fleet/scan/host_state",
-            "cclmark_fleet/scan/run",
-            "cclmark_training/run",
-        ),
-    ),
-    "commands without the packages of an extra": (
-        *("cclmark_serve/run", "cclmark_planning/predict/request"),
-    ),
+    line
+    for line in Path(__file__).with_name("late_imports.txt").read_text().splitlines()
+    if not line.startswith("#")
 }
 
 
@@ -301,20 +246,20 @@ def late_imports(path: Path) -> set[str]:
     """What functions of a module import, without optional packages."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     tree = ast.parse(path.read_text())
-    inside = [
-        inner for one in ast.walk(tree) if isinstance(one, functions) for inner in ast.walk(one)
-    ]
-    found = {one.module or "" for one in inside if isinstance(one, ast.ImportFrom)}
-    found |= {name.name for one in inside if isinstance(one, ast.Import) for name in one.names}
+    found = {
+        module
+        for one in ast.walk(tree)
+        if isinstance(one, functions)
+        for module, _ in names_in(ast.walk(one))
+    }
     return {name for name in found if name.split(".")[0] not in OPTIONAL}
 
 
 def test_functions_import_only_where_it_is_listed():
     """Elsewhere an import in a function hides an arrow, and often a cycle."""
-    listed = {name for names in LATE.values() for name in names}
     found = {
         str(path.relative_to(SOURCE.parent).with_suffix(""))
         for path in SOURCE.parent.rglob("*.py")
         if path.name != "kind.py" and late_imports(path)
     }
-    assert found == listed
+    assert found == LATE

@@ -17,19 +17,18 @@ except ModuleNotFoundError:  # before Python 3.11
     import tomli as tomllib
 
 
-def test_make_has_the_tools_that_pip_requires():
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-    (tools,) = re.findall(r"^BUILD_TOOLS := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
-    of_make = set(tools.replace('"', "").split())
+TOOLS = re.compile(r"^([A-Z]+_TOOLS) := (.*)$", re.MULTILINE)
+MAKEFILE = (REPOSITORY / "Makefile").read_text()
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+
+
+def test_make_has_the_tools_that_pip_requires_and_those_of_groups():
+    tools = {name: words.replace('"', "").split() for name, words in TOOLS.findall(MAKEFILE)}
     # pip's build requires these two only where the machine does not have them.
-    assert of_make - {"cmake", "ninja"} == set(project["build-system"]["requires"])
-
-
-@pytest.mark.parametrize(("variable", "group"), [("DOCS_TOOLS", "docs"), ("WHEEL_TOOLS", "wheels")])
-def test_make_has_the_tools_of_a_group(variable, group):
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-    (tools,) = re.findall(rf"^{variable} := (.*)$", (REPOSITORY / "Makefile").read_text(), re.M)
-    assert tools.replace('"', "").split() == project["dependency-groups"][group]
+    built_with = {*tools["BUILD_TOOLS"]} - {"cmake", "ninja"}
+    assert built_with == {*PYPROJECT["build-system"]["requires"]}
+    for variable, group in (("DOCS_TOOLS", "docs"), ("WHEEL_TOOLS", "wheels")):
+        assert tools[variable] == PYPROJECT["dependency-groups"][group]
 
 
 def test_ci_runs_the_test_command_of_the_readme():
@@ -40,7 +39,7 @@ def test_ci_runs_the_test_command_of_the_readme():
 
 
 def test_the_citation_has_the_version():
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    project = PYPROJECT["project"]
     assert f"\nversion: {project['version']}\n" in (REPOSITORY / "CITATION.cff").read_text()
 
 
@@ -48,7 +47,7 @@ def test_the_image_is_made_of_files_that_are_here():
     copies = re.findall(r"^COPY (?!--)(.*) \S+$", (REPOSITORY / "Containerfile").read_text(), re.M)
     files = [REPOSITORY / name for names in copies for name in names.split()]
     assert [file for file in files if not file.exists()] == []
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    project = PYPROJECT["project"]
     assert {project["readme"], *project["license-files"]} <= {file.name for file in files}
 
 

@@ -82,14 +82,10 @@ PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 ROOMS = sorted(path.parent.name for path in SOURCE.glob("kinds/*/__init__.py"))
 #: Packages that documents and comments named once; a path that begins so is checked too.
 _GONE = ("plan", "recording", "results", "run", "tune")
+_FOLDERS = {"src": "*.py", "tests": "*.py", "benchmarks": "*.py", "engine": "*.?pp"}
 CODE_FILES = [
     path
-    for folder, pattern in (
-        ("src", "*.py"),
-        ("tests", "*.py"),
-        ("benchmarks", "*.py"),
-        ("engine", "*.?pp"),
-    )
+    for folder, pattern in _FOLDERS.items()
     for path in sorted((REPOSITORY / folder).rglob(pattern))
 ]
 # Of other programs: their sources and tests.
@@ -111,15 +107,8 @@ CREATED = re.compile(r"^## \d\. .*?`(src/[^`]+)`$", re.MULTILINE)
 
 def is_file(name: str, place: Path) -> bool:
     """Whether a path that ``place`` names exists, as written or below a root of sources."""
-    roots = (
-        REPOSITORY,
-        SOURCE,
-        SOURCE.parent,
-        REPOSITORY / "engine",
-        REPOSITORY / "docs",
-        place.parent,
-    )
-    return any((root / name).exists() for root in roots)
+    below = (REPOSITORY / folder for folder in ("", "engine", "docs"))
+    return any((root / name).exists() for root in (*below, SOURCE, SOURCE.parent, place.parent))
 
 
 def texts_of(path: Path) -> str:
@@ -159,17 +148,6 @@ def test_paths_in_documents_exist(path):
     assert missing_paths(path.read_text(), path) == []
 
 
-def test_paths_in_comments_and_docstrings_exist():
-    own = Path(__file__)
-    found = [
-        f"{path.relative_to(REPOSITORY)}: {name}"
-        for path in CODE_FILES
-        if path != own and missing_paths(path.read_text(), path)  # else not worth parsing
-        for name in missing_paths(texts_of(path), path)
-    ]
-    assert found == []
-
-
 def is_defined(name: str) -> bool:
     """Whether ``package.module.Name`` names a package, a module or something in a module."""
     place, *rest = name.split(".")
@@ -187,8 +165,10 @@ def is_defined(name: str) -> bool:
 PROSE = re.compile(r'#.*|"""(?:.|\n)*?"""')  # comments and docstrings, and a little more
 
 
-def undefined_in(text: str) -> list[str]:
-    """The names with dots that are neither defined nor those of files."""
+def undefined_in(text: str, _: Path) -> list[str]:
+    """The names with dots, as in work.items, that are neither defined nor those of files; what is
+    in backquotes is code.
+    """
     return [
         name
         for name in DOTTED.findall(re.sub(r"``.*?``", "", text, flags=re.DOTALL))
@@ -196,17 +176,20 @@ def undefined_in(text: str) -> list[str]:
     ]
 
 
-def test_modules_that_comments_and_docstrings_name_exist():
-    """Those with dots, as in work.items; what is in backquotes is code."""
+@pytest.mark.parametrize("missing_in", [missing_paths, undefined_in])
+def test_paths_and_modules_in_comments_and_docstrings_exist(missing_in):
     assert is_defined("work.items.Item")
     assert not is_defined("recording.tuning")
-    found = [
-        f"{path.relative_to(REPOSITORY)}: {name}"
-        for path in CODE_FILES
-        if path.suffix == ".py"
-        and undefined_in("\n".join(PROSE.findall(path.read_text())))  # else not worth parsing
-        for name in undefined_in(texts_of(path))
-    ]
+    found = []
+    for path in CODE_FILES:
+        if path == Path(__file__) or (path.suffix != ".py" and missing_in is undefined_in):
+            continue
+        text = path.read_text()
+        prose = "\n".join(PROSE.findall(text)) if missing_in is undefined_in else text
+        if missing_in(prose, path):  # else not worth parsing
+            found += [
+                f"{path.relative_to(REPOSITORY)}: {one}" for one in missing_in(texts_of(path), path)
+            ]
     assert found == []
 
 

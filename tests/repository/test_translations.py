@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -36,23 +37,14 @@ def translated(link: str, folder: Path) -> str:
 
 def differences(english: str, chinese: str, folder: Path) -> list[str]:
     """What the pages do not have in common, by section."""
-    found = []
-    levels = [
-        [len(level) for level in HEADING.findall(FENCE.sub("", text))]
-        for text in (english, chinese)
-    ]
+    pages = [FENCE.sub("", text) for text in (english, chinese)]
+    levels = [[len(level) for level in HEADING.findall(page)] for page in pages]
     if levels[0] != levels[1]:
         return [f"levels of headings: {levels[0]}, {levels[1]}"]
     blocks = [[block[0] for block in FENCE.finditer(text)] for text in (english, chinese)]
-    found += [
-        f"code: {ours!r}, {theirs!r}"
-        for ours, theirs in zip(*blocks, strict=False)
-        if ours != theirs
-    ]
-    if len(blocks[0]) != len(blocks[1]):
-        found.append(f"blocks of code: {len(blocks[0])}, {len(blocks[1])}")
-    ours, theirs = (HEADING.split(FENCE.sub("", text)) for text in (english, chinese))
-    for number, (before, after) in enumerate(zip(ours, theirs, strict=True)):
+    found = [f"code: {one!r}" for one in zip_longest(*blocks) if one[0] != one[1]]
+    sections = zip(*(HEADING.split(page) for page in pages), strict=True)
+    for number, (before, after) in enumerate(sections):
         links = [translated(link, folder) for link in TARGET.findall(before)]
         for name, left, right in (
             ("links", links, TARGET.findall(after)),
