@@ -2,6 +2,7 @@
 
 import csv
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from cclmark_training.check.result import CheckResult
 from examples import exhaustive
 from fake_backends import find_fakes
 from patience import waits
+from refusals import require_refusals
 
 SOON_S = 20.0
 _NO_SECOND_GROUP = """
@@ -40,14 +42,6 @@ def reasons(run):
     return {result.check.name: result.reason for result in run.journal.of(CheckResult)}
 
 
-BAD_INPUT = {
-    "--only nothing": "unknown check 'nothing'",
-    "--devices host:1": "require two ranks",
-    "--backend nccl --devices host:2": "nccl supports cuda and hip and maca and cudart devices",
-    "--inject corrupt:rank=9,index=0 --devices host:2": "no rank 9",
-}
-
-
 class TestWithoutTorch:
     def test_every_check_has_a_function_and_every_function_is_a_check(self):
         from cclmark_training.check.torch_checks import FUNCTIONS
@@ -61,9 +55,8 @@ class TestWithoutTorch:
         assert len(chosen_checks([], "gloo")) == len(CHECKS)
         assert [it.name for it in chosen_checks([], "gloo", random=True)][-4:] == [*RANDOM_CHECKS]
 
-    @pytest.mark.parametrize("arguments", BAD_INPUT)
-    def test_nonsense_is_refused_before_anything_starts(self, refused, arguments):
-        refused("torch", "check", *arguments.split(), because=BAD_INPUT[arguments])
+    def test_nonsense_is_refused_before_anything_starts(self, tag, tmp_path):
+        require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])
 
     @pytest.mark.parametrize(
         ("text", "expected"),

@@ -113,8 +113,3 @@ def test_pairs_take_both(cclmark, fake_cuda):
     )
     assert json.loads(run.out)["header"]["settings"]["barrier"] == "library"
     assert {one.summary.clock for one in run.journal.results} == {"device"}
-
-
-@pytest.mark.parametrize("option", ["--barrier", "--clock"])
-def test_another_word_is_refused(refused, option):
-    refused("all_reduce", "--devices", "host:2", option, "somewhere", because=option)

@@ -57,28 +57,6 @@ def test_memory_that_the_library_cannot_use_skips_the_cases(cclmark, fake_cuda, 
     assert run.journal.results[0].reason in run.out
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (
-            ("all_reduce", "--devices", "host", "--memory", "library"),
-            "buffers of the host are plain memory",
-        ),
-        (
-            ("all_reduce", "--devices", "host", "--memory", "torch"),
-            "buffers of the host are plain memory",
-        ),
-        (("all_reduce", "--memory", "pinned"), "'pinned' is not one of"),
-        (
-            ("experiment", "all_reduce", "--memory", "vmm", "--vary", "memory=plain"),
-            "--memory excludes --vary memory",
-        ),
-    ],
-)
-def test_memory_that_cannot_be_chosen_is_refused(refused, fake_cuda, command, words):
-    refused(*command, because=words, env=fake_cuda.env())
-
-
 def test_kinds_of_memory_are_compared_and_exported_under_their_names(
     cclmark_in, fake_cuda, tmp_path
 ):

@@ -1,5 +1,7 @@
 """Every operation on host devices: what the journal holds is complete and agrees with itself."""
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -7,6 +9,7 @@ from cclmark.journal.sample_times import with_short_figures
 from cclmark.journal.summaries import summarise
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from commands import REPOSITORY
+from refusals import require_refusals
 
 RANKS = 3
 SHORT = ("-n", "2", "-w", "1")
@@ -139,10 +142,7 @@ def test_collectives_of_choice_share_one_launch(cclmark):
 
 @pytest.mark.parametrize(
     ("pattern", "rows"),
-    [
-        ("uniform", [(256, 256, 256)] * 3),
-        ("matrix", [(0, 192, 576), (192, 192, 0), (0, 0, 0)]),
-    ],
+    [("uniform", [(256, 256, 256)] * 3), ("matrix", [(0, 192, 576), (192, 192, 0), (0, 0, 0)])],
 )
 def test_uneven_parts(cclmark, tmp_path, pattern, rows):
     matrix = tmp_path / "shares.txt"
@@ -190,10 +190,7 @@ class TestTimings:
 
     @pytest.mark.parametrize(
         ("arguments", "reason"),
-        [
-            (("--timing", "graph"), "graph"),
-            (("-m", "3"), "does not support groups of operations"),
-        ],
+        [(("--timing", "graph"), "graph"), (("-m", "3"), "does not support groups of operations")],
     )
     def test_what_host_devices_cannot_do_is_skipped_with_the_reason(
         self, cclmark, arguments, reason
@@ -254,10 +251,6 @@ class TestInjection:
             assert (found.rank, found.first_element, found.wrong) == (0, 17, 1)
             assert found.expected != found.actual
 
-    def test_corruption_beyond_every_output_is_refused(self, refused):
-        sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
-        refused(*sweep, "--inject", "corrupt:rank=1,index=16", because="index=16")
-
     def test_a_late_rank_is_named(self, cclmark):
         run = cclmark(
             *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "64", "-w", "1"),
@@ -274,3 +267,7 @@ def test_the_page_of_the_command_line_contains_the_help(cclmark):
     page = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     shown = page.partition("## `cclmark help all_reduce`")[2].partition("```text\n")[2]
     assert shown.partition("```")[0] == cclmark("help", "all_reduce", env={"COLUMNS": "80"}).out
+
+
+def test_commands_that_make_no_sense_are_refused(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])

@@ -368,18 +368,12 @@ UNMEASURED = replace(OUT, status="skipped", summary=None)
         # One placement is noticed after the first row.
         ([OUT, OUT_NEXT, OUT], [[], [(OUT, None), (OUT_NEXT, None)], [(OUT, None)], []]),
         # What one operation lacks is not held against the next.
-        (
-            [*OF_OTHER, OUT, IN],
-            [[], [(one, None) for one in OF_OTHER], [], [(OUT, IN)], []],
-        ),
+        ([*OF_OTHER, OUT, IN], [[], [(one, None) for one in OF_OTHER], [], [(OUT, IN)], []]),
         # What cannot have a second placement comes at once.
         ([OF_BARRIER], [[(OF_BARRIER, None)], []]),
         ([IN], [[], [(None, IN)]]),
         # Cycles do not mix.
-        (
-            [OUT, replace(IN, cycle=1)],
-            [[], [(OUT, None), (None, replace(IN, cycle=1))], []],
-        ),
+        ([OUT, replace(IN, cycle=1)], [[], [(OUT, None), (None, replace(IN, cycle=1))], []]),
         ([OUT, OUT], [[], [(OUT, None), (OUT, None)], []]),
     ],
 )

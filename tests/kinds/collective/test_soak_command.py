@@ -3,8 +3,6 @@
 import re
 import signal
 
-import pytest
-
 from cclmark.journal.schema import SCHEMA_VERSION
 from cclmark.kinds.registry import read_journal
 
@@ -105,20 +103,6 @@ def test_an_interruption_keeps_everything(background, no_leaks):
     journal = read_journal(run.journal_path)
     assert journal.footer.exit_code == 130
     assert f"of {len(journal.results)} results checked" in ended.out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--duration", "1x"), "'--duration': cannot read the duration '1x'"),
-        (("--duration", "0s"), "above 0"),
-        (("--duration", "1s", "-N", "3"), "exclude each other"),
-        (("--summary-every", "1s"), "requires --duration"),
-        (("--duration", "1s", "--summary-every", "soon"), "'--summary-every': cannot read"),
-    ],
-)
-def test_bad_durations(refused, arguments, said):
-    refused(*SWEEP, *ON_HOST, *arguments, because=said)
 
 
 def test_the_condition_of_devices_stands_beside_each_result(cclmark, fake_cuda, tmp_path):

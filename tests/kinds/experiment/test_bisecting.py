@@ -399,11 +399,7 @@ def test_half_of_the_measurements_find_the_value_as_often(curve):
 
 @pytest.mark.simulated
 @pytest.mark.parametrize(
-    ("noise", "outliers"),
-    [
-        (0.0065, 0.05),
-        *(exhaustive(one, 0.0) for one in (0.0065, 0.0002)),
-    ],
+    ("noise", "outliers"), [(0.0065, 0.05), *(exhaustive(one, 0.0) for one in (0.0065, 0.0002))]
 )
 def test_decisions_are_right(noise, outliers):
     """All values below 20 have exactly the share, or hardly less, so that every claim is wrong."""

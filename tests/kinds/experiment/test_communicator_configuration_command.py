@@ -90,20 +90,6 @@ def test_a_value_that_the_library_refuses_fails(cclmark, fake_cuda):
     assert "Invalid config policy attribute value" in run.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--library", "mpi"),
-         "--library mpi: config.minCTAs: "),
-        (("experiment", "all_reduce", "--vary", "config.minCTAs=8", "--config", "maxCTAs=4"),
-         "config.maxCTAs=4: below config.minCTAs=8"),
-        (("all_reduce", "--config", "minCTAs=65"), "--config minCTAs=65: out of range"),
-    ],
-)  # fmt: skip
-def test_invalid_requests(refused, fake_cuda, arguments, message):
-    refused(*arguments, because=message, env=fake_cuda.env())
-
-
 def test_tune_gives_the_communicator_its_channels_where_the_program_may_change(
     cclmark, fake_cuda, tmp_path
 ):

@@ -13,11 +13,7 @@ from cclmark.journal.schema import Explanation, Settings
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.options.case_request import check_config
 from cclmark.options.groups import CommunicatorOptions
-from cclmark.options.varied import (
-    check_options_of,
-    check_settings,
-    scope_of,
-)
+from cclmark.options.varied import check_options_of, check_settings, scope_of
 from cclmark.work.cases import Case
 from cclmark.work.library_settings import find_setting, options_of, settings_of, unknown_option
 from cclmark.work.variants import COMMUNICATOR, Assignment, Variant, parse_vary

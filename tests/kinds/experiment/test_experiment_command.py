@@ -1,18 +1,19 @@
 """``cclmark experiment``: variants next to the default, on the host and on fakes."""
 
 import signal
+from pathlib import Path
 
 import pytest
 
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.work.variants import CONTROL, DEFAULT
+from refusals import require_refusals
 
 SMALL = ("-b", "1K", "-e", "64K", "-f", "64", "--rounds", "2", "-n", "2", "-w", "1")
 UNKNOWN = "--allow-unknown-settings"
 ON_HOST = ("--devices", "host:2", *SMALL)
 ON_FAKES = ("-g", "2", *SMALL)
-OLD = {"CCLMARK_FAKE_NCCL_VERSION": "22603"}
 
 
 def effects(journal, timing="throughput"):
@@ -44,31 +45,6 @@ def test_every_variant_is_measured_next_to_the_default(cclmark):
     assert "2 variants, 2 cases, 2 rounds; 16 of 16 trials checked, 0 wrong" in run.out
 
 
-@pytest.mark.parametrize(
-    ("command", "option", "message"),
-    [
-        *(
-            (
-                *(command, "--vary NCCL_MIN_CTA=4"),
-                "--vary NCCL_MIN_CTA: NCCL_MIN_CTA is not a setting of any library that cclmark "
-                "knows: did you mean NCCL_MIN_CTAS?",
-            )
-            for command in ("experiment", "overlap")
-        ),
-        (
-            *("experiment", "--vary NCCL_MIN_CTA=4"),
-            "--allow-unknown-settings compares an unknown one nevertheless",
-        ),
-        (
-            *("experiment", "--bisect SOME_NUMBER=1:2"),
-            "--bisect SOME_NUMBER: SOME_NUMBER is not a setting of any library",
-        ),
-    ],
-)
-def test_a_setting_that_no_library_has_is_refused(refused, command, option, message):
-    refused(command, "all_reduce", "--devices", "host:2", *option.split(), because=message)
-
-
 def test_impossible_combinations_are_left_out(cclmark, fake_cuda):
     run = cclmark(
         *("experiment", "all_reduce", *ON_FAKES, "-e", "1K"),
@@ -83,33 +59,11 @@ def test_impossible_combinations_are_left_out(cclmark, fake_cuda):
     assert "NCCL_MIN_CTAS=32 NCCL_MAX_CTAS=8 is left out: NCCL_M" in run.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "variables", "message"),
-    [
-        ("--vary NCCL_MIN_CTAS=32 --vary NCCL_MAX_CTAS=8", {}, "NCCL_MIN_CTAS=32: "),
-        ("--vary NCCL_CTA_POLICY=1", OLD, "NCCL_CTA_POLICY=1: since 2.27, this library is 2.26.3"),
-        (
-            *("--bisect NCCL_CTA_POLICY=0:1", OLD),
-            "NCCL_CTA_POLICY=0: since 2.27, this library is 2.26.3",
-        ),
-        (
-            *("--bisect NCCL_IB_QPS_PER_CONNECTION=1:8", {}),
-            "NCCL_IB_QPS_PER_CONNECTION: it has an effect between hosts only",
-        ),
-        ("--vary NCCL_IB_QPS_PER_CONNECTION=1,4", {}, "it has an effect between hosts only"),
-        ("--vary NCCL_PROTO=LL129", {}, "NCCL_PROTO"),
-        ("--vary NCCL_ALGO=NVLS", {"NCCL_NVLS_ENABLE": "0"}, "NCCL_NVLS_ENABLE=0"),
-        ("--vary NCCL_NVLS_ENABLE=1", {"NCCL_NVLS_ENABLE": "0"}, "does not override it"),
-    ],
-)
-def test_what_the_library_cannot_have_is_refused(refused, fake_cuda, arguments, variables, message):
-    command = ("experiment", "all_reduce", *ON_FAKES, *arguments.split())
-    refused(*command, because=message, env=fake_cuda.env(**variables))
+def test_what_the_library_cannot_have_is_refused(refusals, fake_cuda):
+    refusals("refused_on_fakes.txt", fake_cuda.env())
 
 
 def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
-    refused = cclmark("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10", code=2)
-    assert "so that nothing would be compared: choose the library with --ccl" in refused.err
     run = cclmark(
         *("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10"),
         "--allow-unknown-settings",
@@ -306,30 +260,8 @@ def test_an_interrupted_bisection_is_resumed(cclmark, background):
     assert "it is not the journal of cclmark experiment --bisect SOME_NUMBER=1:2" in refused.message
 
 
-MANY = ",".join(map(str, range(60)))
-BAD_INPUT = {
-    "all_reduce": "nothing is varied",
-    "": "Missing argument 'OPERATION[,OPERATION...]'. Choose from all_reduce, ",
-    "all_redcue --vary A=1": "unknown operation 'all_redcue'",
-    f"all_reduce {UNKNOWN} --vary A=1 --vary A=2": "is given twice",
-    f"all_reduce {UNKNOWN} --vary A={MANY} --vary B={MANY}": "more than 256 combinations",
-    "all_reduce --library /no/such/lib.so": "neither a known library nor a file",
-    "all_reduce --vary A=1 --ccl shm,mpi": "one library is the default",
-    "all_reduce --bisect A=1:4 --vary B=1": "--bisect excludes --vary",
-    "all_reduce --bisect HCCL_BUFFSIZE=1:3": "shm does not read it",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_invalid_requests(refused, arguments):
-    words = ("experiment", *arguments.split(), "--devices", "host:2")
-    refused(*words, because=BAD_INPUT[arguments])
-
-
-def test_mpi_as_another_library_requires_an_mpirun(refused, tmp_path):
-    command = ("experiment", "all_reduce", "--devices", "host:2", "--library", "mpi")
-    env = {"CCLMARK_MPIRUN": str(tmp_path / "mpirun")}
-    refused(*command, because="no such program", env=env, code=3)
+def test_invalid_requests(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])
 
 
 def test_a_variable_of_the_environment_is_the_default(cclmark, fake_cuda):

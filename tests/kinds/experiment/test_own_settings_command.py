@@ -151,11 +151,6 @@ def test_a_value_that_is_not_allowed_ends_the_run(cclmark, command, name, value,
     assert words in run.message
 
 
-def test_values_are_checked_before_an_experiment_starts(refused):
-    words = "out of range: choose a size in bytes, also with K, M, G or T, from 0 to 65536"
-    refused("experiment", *SHM, "--vary", "CCLMARK_SHM_INLINE_BYTES=1K,1M", because=words)
-
-
 @pytest.mark.parametrize("ccl", ["shm", "bridge"])
 def test_settings_lists_values_in_effect(cclmark, ccl):
     [first, *_] = settings_of(ccl)

@@ -2,49 +2,24 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
 from cclmark_planning.need.figures import needed_by, step_on
 from cclmark_planning.need.result import NeedResult
 from places import TESTS
+from refusals import require_refusals
 
 FSDP = ("need", "--model", "llama3-8b", "--gpus", "8,64", "--parallel", "zero=3")
 TRAIN, OVERLAP, PROFILE, COPIES = (
     str(TESTS / "journals" / f"{name}.jsonl") for name in ("train", "overlap", "profile", "p2p")
 )
 
-REFUSED = {
-    "": "--model is missing",
-    "--model llama3-8b": "--gpus is missing",
-    "--model llama3-9b --gpus 8": "did you mean 'llama3-8b'?",
-    "--model llama3-8b --gpus 0": "write numbers of GPUs from 1 to 1000000",
-    "--model llama3-8b --gpus 100 --parallel tp=8": "choose a multiple of 8",
-    "--model llama3-8b --gpus 64 --parallel foo=1": "--parallel foo=1: 'foo=1': choose from",
-    "--model llama3-8b --gpus 48 --parallel tp=3": "tp=3 cannot share the 32 heads",
-    "--model llama3-8b --gpus 8 --batch 12": "not a multiple of dp x micro-batch",
-    "--model llama3-8b --gpus 8 --accelerator X1": "--accelerator X1: choose from H100 PCIe",
-    "--model llama3-8b --gpus 8 --accelerator L40S": "with --node-bandwidth GB/S",
-    "--model llama3-8b --gpus 8 --accelerator A100 --precision fp8": "no peak rate for fp8",
-    "--model llama3-8b --gpus 8 --precision fp32": "the peak rate for fp32 is not known",
-    "--model llama3-8b --gpus 8 --network 400GB/s": "interfaces of a node and their Gb/s, 8x400",
-    "--model llama3-8b --gpus 8 --overlap dp=200%": "write shares from 0% to 100%",
-    "--model llama3-8b --gpus 8 --overlap dp=1": "write shares from 0% to 100%",
-    "--model llama3-8b --gpus 8 --hold-gradients": "is about shards of gradients",
-    "--model llama3-8b --gpus 144 --parallel tp=8 --gpus-per-node 36": "--gpus-per-node 24",
-    "--model /dev/zero --gpus 8": "not a regular file",
-    f"--model gpt2 --gpus 8 --measured {TRAIN} --precision fp32": "computed in bfloat16, not in",
-    f"--model llama3-8b --gpus 8 --overlap {COPIES}": "is not a journal of cclmark overlap",
-    f"--model llama3-8b --gpus 8 --measured {COPIES}": "the journal has no steps",
-    f"--model llama3-8b --gpus 8 --measured {PROFILE}": "give them with --measured-tokens",
-    f"--model llama3-8b --gpus 8 --measured {TRAIN} --mfu 40%": "--measured excludes --mfu",
-    "--model llama3-8b --gpus 8 --measured-tokens 8": "--measured-tokens requires --measured",
-}
 
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_an_impossible_job_is_refused(refused, arguments):
-    refused("need", *arguments.split(), because=REFUSED[arguments])
+def test_impossible_jobs_are_refused(tag, tmp_path):
+    names = {path.name: str(path) for path in (TESTS / "journals").iterdir()}
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [], names)
 
 
 def results_of(run):

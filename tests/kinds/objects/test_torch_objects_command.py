@@ -1,11 +1,14 @@
 """``cclmark torch objects`` with torch's own gloo, and with backends that have known faults."""
 
+from pathlib import Path
+
 import pytest
 
 from cclmark_training.objects.figures import figures_of
 from cclmark_training.objects.result import ObjectResult
 from fake_backends import find_fakes
 from patience import waits
+from refusals import require_refusals
 
 OBJECTS = ("torch", "objects", "--backend", "gloo", "--max-time", "0.02")
 LIST = ("all_gather_object", "broadcast_object_list", "scatter_object_list", "gather_object")
@@ -15,22 +18,8 @@ def of_call(run, name):
     return [result for result in run.journal.of(ObjectResult) if result.call.operation == name]
 
 
-BAD_INPUT = {
-    "--only gather_tensor": "unknown call 'gather_tensor': choose from flag,",
-    "--devices host:1": "object calls require two ranks, but there is only 1",
-    "--backend nccl --devices host:2": "nccl supports cuda and hip and maca and cudart devices",
-    "-b 1 -e 14": "the smallest object (bytes) has 15 bytes when pickled",
-    "-e 2G": "'2G' is not a size of at most 1G",
-    "--inject corrupt:rank=9,index=0 --devices host:2": "no rank 9",
-    "--backend gloo,nccl": "'gloo,nccl': one backend is allowed at a time: run the command with "
-    "--backend gloo and then with --backend nccl\n",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_nonsense_is_refused_before_anything_starts(refused, torch, arguments):
-    words = ("torch", "objects", "--backend", "gloo", *arguments.split())
-    refused(*words, because=BAD_INPUT[arguments])
+def test_nonsense_is_refused_before_anything_starts(tag, tmp_path, torch):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])
 
 
 @pytest.mark.usefixtures("torch", "no_leaks")
@@ -44,10 +33,7 @@ class TestGloo:
 
     def test_every_call_is_measured_and_checked(self, whole):
         results = whole.journal.of(ObjectResult)
-        assert [one.call.operation for one in results] == [
-            "flag",
-            *(*LIST, "send_object_list"),
-        ]
+        assert [one.call.operation for one in results] == ["flag", *(*LIST, "send_object_list")]
         assert [one.call.size_bytes for one in results] == [4, *[3000] * 5]
         assert {(one.status, one.checked) for one in results} == {("ok", True)}
         for one in results:

@@ -1,12 +1,14 @@
 """``--pieces``: one message against many."""
 
 import importlib
+from pathlib import Path
 
 import pytest
 
 from cclmark.kinds.pieces.plan import BUCKET_BYTES, FIRST_BUCKET_BYTES
 from cclmark.kinds.pieces.result import PieceResult
 from patience import waits
+from refusals import require_refusals
 
 QUICK = ("--max-time", "0.02")
 HOST = ("--devices", "host:2", *QUICK)
@@ -16,23 +18,8 @@ def rows_of(run):
     return [row for result in run.journal.of(PieceResult) for row in result.rows]
 
 
-BAD_INPUT = {
-    "all_gather --pieces 4": "all_gather cannot be divided",
-    "all_reduce --pieces 4 -n 5": "--pieces excludes -n",
-    "all_reduce --pieces 4 -N 2": "--pieces excludes -N (--cycles): rounds alternate",
-    "all_reduce --pieces 4 --explain": "--pieces excludes --explain",
-    "all_reduce --pieces 4 --timing per-op": "--timing is throughput or",
-    "all_reduce --pieces 4 --format nccl-tests": "--pieces requires --format table, json, csv or "
-    "markdown, not nccl-tests",
-    "all_reduce --pieces 4 --inject corrupt:rank=9,index=0": "no rank 9",
-    "all_reduce --like all_reduce_bench --pieces 1,10": "--pieces excludes --like",
-    "collectives --pieces 4": "No such option",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_nonsense_is_refused_before_anything_starts(refused, arguments):
-    refused(*arguments.split(), "--devices", "host:2", because=BAD_INPUT[arguments])
+def test_nonsense_is_refused_before_anything_starts(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])
 
 
 class TestShm:

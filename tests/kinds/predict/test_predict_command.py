@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,12 @@ from cclmark.kinds.registry import read_journal
 from cclmark_planning.predict.figures import bus_bandwidth, skill_of, skills
 from cclmark_planning.predict.result import PredictResult
 from places import RUNS, TESTS
+from refusals import require_refusals
 
 pytest.importorskip("scipy")
 
 HEAD = "nodes,gpus_per_node,size,busbw_gbps,device,nic_gbit,version,algorithm\n"
-COPIES = str(TESTS / "journals" / "p2p.jsonl")
+COPIES = TESTS / "journals" / "p2p.jsonl"
 ONE_HOST = str(RUNS / "default-1.jsonl")
 SIZES = ("8", "64K", "1M", "16M", "256M", "4G")
 
@@ -254,31 +256,7 @@ def test_other_versions_are_never_mixed(refused, files):
     refused("predict", *paths, "--nodes", "4", because="never mixed; predict each by itself")
 
 
-REFUSED = {
-    "--nodes 8": "no journal",
-    "nodes.csv": "--nodes is missing",
-    "nodes.csv --nodes 4": "the runs of all_reduce already have 4 nodes",
-    "nodes.csv --nodes 0": "write numbers of nodes from 2 to 131072",
-    "nodes.csv --nodes 8 --algorithm PAT": "the runs of all_reduce had ring alone",
-    "nodes.csv --nodes 8 --operation alltoall": "--operation alltoall: no run has it",
-    "nodes.csv --nodes 8 -b 16G": "no run has a size within",
-    "nodes.csv --nodes 64 --topology rail:32x8": "512 devices are more than the 256",
-    "nodes.csv --nodes 8 --topology rail:32x4": "nodes of 4 devices, the runs of 8",
-    "nodes.csv --nodes 8 --topology ring:8": "unknown topology",
-    f"{COPIES} --nodes 8": "a journal of p2p: predictions stand on runs of collectives",
-    "missing.jsonl --nodes 8": "No such file",
-    "empty.csv --nodes 8": "names the columns",
-    "head.csv --nodes 8": "the table has no row",
-    "text.csv --nodes 8": "line 2: could not convert",
-    "both.csv --nodes 8": "line 2: write either busbw_gbps or time_us",
-    "twice.csv --nodes 8": "2 nodes have 8 bytes twice",
-    "zero.csv --nodes 8": "line 2: nodes '0'",
-    "folder.csv --nodes 8": "cannot read the table",
-}
-
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_what_cannot_be_predicted_is_refused(refused, files, arguments):
+def test_what_cannot_be_predicted_is_refused(tag, tmp_path, files):
     table(files / "nodes.csv", 2, 4)
     head = "nodes,gpus_per_node,size,busbw_gbps,time_us\n"
     texts = {
@@ -289,5 +267,5 @@ def test_what_cannot_be_predicted_is_refused(refused, files, arguments):
     for name, text in texts.items():
         (files / f"{name}.csv").write_text(text)
     (files / "folder.csv").mkdir()
-    words = [files / word if word.endswith(".csv") else word for word in arguments.split()]
-    refused("predict", *words, because=REFUSED[arguments])
+    names = {path.name: str(path) for path in (*files.iterdir(), COPIES)}
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [], names)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -26,6 +27,7 @@ from cclmark_planning.scaling.profiles import read_profiled_step
 from cclmark_planning.scaling.result import ScaledResult
 from kineto_events import collective, kernel, trace
 from places import TESTS
+from refusals import require_refusals
 
 MS = 1000  # microseconds
 STEPS, STEP_MS = 5, 20
@@ -188,38 +190,11 @@ def test_what_compute_hides_is_bounded_by_compute():
     assert grown.step_s == pytest.approx(grown.communication_s)
 
 
-REFUSED = {
-    "--job on-4.jsonl --gpus 6 --network 8x400": "6 GPUs are no multiple of the 4",
-    "--job on-4.jsonl --gpus 2,8 --network 8x400": "was profiled on 4 GPUs: predictions are for",
-    "--job on-4.jsonl --gpus 16": "--network is missing",
-    "--job on-4.jsonl --network 8x400": "--gpus is missing",
-    "--job on-4.jsonl --job on-4.jsonl --gpus 8": "two profiles are of the same number of GPUs",
-    "--job on-4.jsonl --gpus 8 --batch 4": "--batch requires --model",
-    "--job on-4.jsonl --gpus 8 --nodes 4": "--job excludes --nodes",
-    "--job on-4.jsonl --gpus 8 --model gpt2": "--job excludes --model",
-    "--job on-4.jsonl --gpus 8 --parallel tp=3": "tp x cp x pp = 3 does not divide 4 GPUs",
-    "--job on-4.jsonl --gpus 12 --gpus-per-node 8 --network 8x400": "are not alike on nodes of 8",
-    "on-4.jsonl --job on-4.jsonl --gpus 8": "runs of collectives and --job are two predictions",
-    "--job train.jsonl --gpus 8": "the file is not a journal of cclmark profile",
-    "--job plugin.jsonl --gpus 8": "steps are unknown: no sequence of calls repeats",
-    "--job missing.jsonl --gpus 8": "missing.jsonl",
-}
-
-
-@pytest.fixture(scope="module")
-def profiled(tmp_path_factory, request):
-    """The directory of a profile, made once."""
-    return tmp_path_factory.mktemp("profiles")
-
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_what_cannot_be_predicted_is_refused(cclmark, refused, profiled, arguments):
-    if not (profiled / "on-4.jsonl").exists():
-        profile(cclmark, profiled, 4, 4 * MS, tensor=2)
-    places = {name: TESTS / "journals" / name for name in ("train.jsonl", "plugin.jsonl")}
-    places["on-4.jsonl"] = profiled / "on-4.jsonl"
-    words = [places.get(word, word) for word in arguments.split()]
-    refused("predict", *words, because=REFUSED[arguments])
+def test_what_cannot_be_predicted_is_refused(cclmark, tag, tmp_path, tmp_path_factory):
+    journals = [TESTS / "journals" / name for name in ("train.jsonl", "plugin.jsonl")]
+    journals.append(profile(cclmark, tmp_path_factory.mktemp("profiles"), 4, 4 * MS, tensor=2))
+    names = {path.name: str(path) for path in journals}
+    require_refusals(Path(__file__).with_name("refused_profiles.txt"), tag, tmp_path, [], names)
 
 
 def test_formats_have_the_same_figures(cclmark):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from cclmark_planning.scaling.figures import rank_correlation, result_of, step_e
 from cclmark_planning.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK
 from cclmark_planning.scaling.result import ScaledResult
 from places import REPOSITORY, TESTS
+from refusals import require_refusals
 
 JOB = ("predict", "--model", "llama3-8b", "--parallel", "zero=3", "--network", "8x400")
 HEAD = "gpus,layout,batch,micro_batch,sequence,step_s\n"
@@ -164,26 +166,7 @@ def test_rank_correlation():
     assert rank_correlation([1, 2], [1, 2]) is None
 
 
-REFUSED = {
-    "--model llama3-8b --gpus 64": "--network is missing",
-    "--gpus 64": "--gpus requires --model",
-    "--model llama3-8b --gpus 64 --nodes 8": "--model excludes --nodes",
-    "nodes.csv --model llama3-8b --gpus 8": "two predictions: give one of them",
-    "--model llama3-8b --gpus 8 --steps missing.csv": "cannot read the table",
-    "--model llama3-8b --gpus 8 --steps empty.csv": "the first line names the columns",
-    "--model llama3-8b --gpus 8 --steps head.csv": "the table has no row",
-    "--model llama3-8b --gpus 8 --steps zero.csv": "line 2: step_s 0 is no time",
-    "--model llama3-8b --gpus 8 --steps odd.csv": "line 2: tp=3: tp x cp x pp = 3",
-    "--model llama3-8b --gpus 8 --steps fast.csv": "communication alone takes longer",
-    "--model llama3-8b --gpus 8 --steps far.csv": "line 2: 8 nodes require --network",
-    "--model llama3-8b --gpus 8 --steps type.csv": "line 2: precision 'fp99': choose from bf16",
-    "--model llama3-8b --gpus 8 --steps cells.csv": "line 2: the line has more cells",
-    "--model llama3-8b --gpus 8 --steps zero.csv --mfu 40%": "measured steps have the rate",
-}
-
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_what_cannot_be_predicted_is_refused(refused, tmp_path_factory, arguments):
+def test_what_cannot_be_predicted_is_refused(tag, tmp_path, tmp_path_factory):
     files = tmp_path_factory.mktemp("steps")
     texts = {
         **{"empty": "", "head": HEAD, "zero": f"{HEAD}8,dp=8,8,1,2048,0\n"},
@@ -194,8 +177,8 @@ def test_what_cannot_be_predicted_is_refused(refused, tmp_path_factory, argument
     }
     for name, text in texts.items():
         (files / f"{name}.csv").write_text(text)
-    words = [files / word if word.endswith(".csv") else word for word in arguments.split()]
-    refused("predict", *words, because=REFUSED[arguments])
+    names = {path.name: str(path) for path in files.iterdir()}
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [], names)
 
 
 def test_a_measured_rate_comes_from_a_journal(cclmark):

@@ -290,8 +290,7 @@ def test_ladders_are_around_the_default_and_within_the_limits(fields, first):
 
 
 @pytest.mark.parametrize(
-    "fields",
-    [{}, {"minimum": 1}, {"form": "text"}, {"default": "4", "minimum": 4, "maximum": 4}],
+    "fields", [{}, {"minimum": 1}, {"form": "text"}, {"default": "4", "minimum": 4, "maximum": 4}]
 )
 def test_without_known_values_there_is_nothing_to_try(fields):
     assert axis_of(integer(**fields)) is None

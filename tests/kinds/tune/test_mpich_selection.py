@@ -367,10 +367,7 @@ def test_mpich_compares_the_ranks_in_two_ways():
     assert list(resolved(own, 8)) == ["avg_msg_size<=524288", "avg_msg_size=any"]
     assert list(resolved(own, 7)) == ["comm_hierarchy=parent", "comm_hierarchy=any"]
     mixed = {"comm_size=node_comm_size": {"a": {}}, "comm_size=any": {"comm_size<8": {"b": {}}}}
-    assert resolved(mixed, 4) == {
-        "comm_size=node_comm_size": {"a": {}},
-        "comm_size=any": {"b": {}},
-    }
+    assert resolved(mixed, 4) == {"comm_size=node_comm_size": {"a": {}}, "comm_size=any": {"b": {}}}
 
 
 def test_a_library_without_selections_is_missing_something():

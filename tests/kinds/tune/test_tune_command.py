@@ -81,25 +81,8 @@ def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
     assert "another cclmark tune runs on this host" in refused.message
 
 
-BAD_INPUT = {
-    "sendrecv": "NCCL does not call a tuner for sendrecv: name variables with --settings",
-    "all_reduce -d float32,bfloat16": "-d: tune one at a time",
-    "all_reduce --proof-rounds 6": "--proof-rounds",
-    "all_reduce --budget soon": "soon",
-    "": "Missing argument 'OPERATION[,OPERATION...]'. Choose from all_reduce, ",
-    "all_reduce --devices cuda:0": "requires two or more devices",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_invalid_requests(refused, fakes, arguments):
-    devices = () if "--devices" in arguments else ("-g", "2")
-    refused("tune", *arguments.split(), *devices, because=BAD_INPUT[arguments], env=fakes())
-
-
-def test_a_variable_that_decides_already_is_refused(refused, fakes):
-    message = "NCCL_PROTO=LL is set in the environment"
-    refused("tune", "all_reduce", "-g", "2", because=message, env=fakes(NCCL_PROTO="LL"))
+def test_invalid_requests(refusals, fakes, flagcx_env, tmp_path):
+    refusals("refused.txt", {**flagcx_env(), **fakes()})
 
 
 def test_libraries_without_known_settings_are_not_tuned(cclmark, fakes, fake_cuda, tmp_path):
@@ -116,9 +99,7 @@ float32 = 7
 sum = 0
 """)
     refused = cclmark(
-        *("tune", "all_reduce", "--ccl", "own", "--ccl-file", file, "-g", "2"),
-        env=fakes(),
-        code=3,
+        *("tune", "all_reduce", "--ccl", "own", "--ccl-file", file, "-g", "2"), env=fakes(), code=3
     )
     assert "cclmark tune has nothing to try for own" in refused.message
     assert refused.written() == ["own.toml"]

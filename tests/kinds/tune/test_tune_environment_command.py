@@ -65,11 +65,7 @@ OPERATIONS = {"nccl": "sendrecv"}
 def test_a_variable_that_is_faster_is_found_proven_and_deployed(
     cclmark, env, ccl, name, value, default, kept
 ):
-    variables = {
-        **env[ccl],
-        kept: "1",
-        "CCLMARK_FAKE_SLOW_UNLESS": f"{name}={value}:{WAITS}",
-    }
+    variables = {**env[ccl], kept: "1", "CCLMARK_FAKE_SLOW_UNLESS": f"{name}={value}:{WAITS}"}
     run = cclmark(
         *("tune", OPERATIONS.get(ccl, "all_reduce"), *DEVICES[ccl], *SHORT),
         *("--settings", name, "-O", "t"),
@@ -93,41 +89,3 @@ def test_a_variable_that_is_faster_is_found_proven_and_deployed(
         f"{name}={value}",
     }
     assert all(one.is_checked for one in run.journal.of(TrialResult))
-
-
-OF_SHM = "--ccl shm --devices host:2"
-OF_NCCL = "--ccl nccl -g 2"
-BAD_INPUT = {
-    f"{OF_SHM} --app-changes yes": "--app-changes yes requires nccl or rccl",
-    f"{OF_SHM} -d float32,int8": "-d: tune one at a time",
-    f"{OF_SHM} -f 4 -i 8": "-i (--step) and -f (--factor) exclude each other",
-    f"{OF_SHM} --allow-loss 4%": "--allow-loss is not supported for shm",
-    "--ccl shm --devices host:1": "requires two or more devices",
-    f"{OF_NCCL} --settings NCCL_PROTO --app-changes yes": "--settings and --app-changes yes "
-    "exclude each other",
-    f"{OF_NCCL} --settings NCCL_NVLS_ENABLE": "tune tries no settings of NCCL which cclmark never "
-    "sets: NCCL_NVLS_ENABLE",
-    f"{OF_NCCL} --settings NCCL_IB_QPS_PER_CONNECTION": "with an effect between hosts only: "
-    "NCCL_IB_QPS_PER_CONNECTION",
-    f"{OF_SHM} --settings CCLMARK_SHM_INLINE": "did you mean CCLMARK_SHM_INLINE_BYTES?",
-    "--ccl nccl,flagcx -g 2": "--ccl: tune one library at a time",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_invalid_requests(refused, env, arguments):
-    words = ("tune", "all_reduce", *arguments.split())
-    refused(*words, because=BAD_INPUT[arguments], env=env["flagcx"])
-
-
-@pytest.mark.parametrize(("value", "shown"), [("", "''"), (" 8", "' 8'"), ("2M", "2M")])
-def test_a_default_that_is_no_value_is_refused(refused, env, value, shown):
-    name = "CCLMARK_SHM_INLINE_BYTES"
-    words = ("tune", "all_reduce", *SHM, "--settings", name)
-    refused(*words, because=f"{name}={shown}: ", env={**env["shm"], name: value})
-
-
-def test_without_a_free_variable_nothing_can_be_tuned(refused, env):
-    variables = {"CCLMARK_SHM_INLINE_BYTES": "1K", "CCLMARK_SHM_STREAM_BYTES": "1M"}
-    message = "nothing else of shm can be tuned: unset it, or name it with --settings"
-    refused("tune", "all_reduce", *SHM, because=message, env={**env["shm"], **variables})

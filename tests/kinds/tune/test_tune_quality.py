@@ -67,11 +67,7 @@ def test_the_optimum_is_found_and_no_false_gain(name, noise, seeds):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("planted", "small_symmetric"),
-        *map(exhaustive, ("peaks", "interaction")),
-    ],
+    "name", [*("planted", "small_symmetric"), *map(exhaustive, ("peaks", "interaction"))]
 )
 def test_most_of_the_possible_gain_is_proven_where_calls_cost_the_same(name):
     found = outcomes(name, FEW, per_channel=0.0)

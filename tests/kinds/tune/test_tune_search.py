@@ -210,9 +210,7 @@ def test_sizes_that_do_not_match_or_ascend_are_refused(sizes):
 
 any_scores = st.lists(
     st.dictionaries(
-        st.integers(1, 5),
-        st.builds(Score, st.floats(-1, 1), st.integers(1, 30)),
-        max_size=5,
+        st.integers(1, 5), st.builds(Score, st.floats(-1, 1), st.integers(1, 30)), max_size=5
     ),
     max_size=12,
 )

@@ -125,13 +125,7 @@ def target_of(measuring, *, app_changes=False):
 
 
 def tuned(
-    directory,
-    simulated,
-    operations=("all_reduce",),
-    *,
-    target=None,
-    app_changes=False,
-    **options,
+    directory, simulated, operations=("all_reduce",), *, target=None, app_changes=False, **options
 ):
     cases = {name: [case_of(name, size) for size in SIZES] for name in operations}
     proof_cases = {name: _with_middles(own) for name, own in cases.items()}
