@@ -78,11 +78,8 @@ def test_calls_that_cost_the_same_withhold_nothing(name, level):
 @pytest.mark.parametrize(
     ("name", "rounds", "least"),
     [
-        ("planted", 2, 6),
-        ("rivals", 2, 6),
-        ("rivals", 24, 7),
-        ("harmful", 24, 7),
-        ("harmful", 36, 6),
+        *(("planted", 2, 6), ("rivals", 2, 6), ("rivals", 24, 7)),
+        *(("harmful", 24, 7), ("harmful", 36, 6)),
     ],
 )
 def test_a_deadline_leaves_most_gains(name, rounds, least):
