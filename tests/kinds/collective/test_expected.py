@@ -24,29 +24,25 @@ def nvlinks(version: str) -> list[Link]:
 
 def said(links, environment=(), hosts=1, ccl="nccl", largest=1 << 30) -> list[str]:
     machine = HostDescription(COLLECTIVES.header.machine, "", {})
-    header = replace(
-        COLLECTIVES.header,
-        links=links,
-        environment=dict(environment),
-        hosts=[machine] * (hosts if hosts > 1 else 0),
-    )
+    several = [machine] * (hosts if hosts > 1 else 0)
+    header = replace(COLLECTIVES.header, links=links, environment=dict(environment), hosts=several)
     results = [
         replace(one, case=replace(one.case, ccl=ccl))
         for one in COLLECTIVES.cases
         if one.case.size_bytes <= largest
     ]
-    journal = dataclasses.replace(COLLECTIVES, header=header, results=results)
+    return expected_in(dataclasses.replace(COLLECTIVES, header=header, results=results))
+
+
+def expected_in(journal) -> list[str]:
     found = insights_on(journal, ReferenceNotes(shipped_references))
     return [one.sentence for one in found if one.id == "expected-of-links"]
 
 
-def test_without_multicast_one_figure_is_expected() -> None:
+def test_without_multicast_one_figure_is_expected_and_else_both() -> None:
     [sentence] = said(nvlinks("4"), OFF)
     assert "of the 370 GB/s expected within a host, NVLink 4 (NVIDIA, GTC 2024" in sentence
     assert "SHARP" not in sentence and sentence.startswith("all_reduce peaks at ")
-
-
-def test_where_multicast_is_unknown_both_are() -> None:
     [sentence] = said(nvlinks("4"))
     assert "370 GB/s expected within a host, NVLink 4, " in sentence
     assert "480 GB/s expected within a host, NVLink 4 with SHARP" in sentence
@@ -99,9 +95,7 @@ def between(*hosts: list[NetworkInterface], device: str = "NVIDIA H100 80GB HBM3
         for rank in range(per_host * len(hosts))
     ]
     header = replace(header, hosts=machines, devices=devices, links=[], environment={})
-    journal = dataclasses.replace(COLLECTIVES, header=header)
-    found = insights_on(journal, ReferenceNotes(shipped_references))
-    return [one.sentence for one in found if one.id == "expected-of-links"]
+    return expected_in(dataclasses.replace(COLLECTIVES, header=header))
 
 
 @pytest.mark.parametrize(

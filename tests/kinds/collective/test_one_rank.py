@@ -14,20 +14,12 @@ LIMITED = ("above-link-limit", "below-link-limit")
 def findings(ranks, busbw_bytes_per_s):
     """On a large message between so many ranks that are linked."""
     journal = read_journal(TESTS / "journals" / "collective.jsonl")
-    header = journal.header
-    journal.header = replace(
-        header, devices=header.devices[:ranks], links=[Link(0, "nvlink", 18, 25e9)]
-    )
-    [first, *_] = journal.cases
-    journal.results = [
-        replace(
-            first,
-            case=replace(first.case, ranks=ranks, size_bytes=1 << 28, count=1 << 26),
-            summary=replace(first.summary, busbw_bytes_per_s=busbw_bytes_per_s),
-            samples=None,
-            device=None,
-        )
-    ]
+    devices, link = journal.header.devices[:ranks], Link(0, "nvlink", 18, 25e9)
+    journal.header = replace(journal.header, devices=devices, links=[link])
+    first = journal.cases[0]
+    case = replace(first.case, ranks=ranks, size_bytes=1 << 28, count=1 << 26)
+    summary = replace(first.summary, busbw_bytes_per_s=busbw_bytes_per_s)
+    journal.results = [replace(first, case=case, summary=summary, samples=None, device=None)]
     return {one.id: one.sentence for one in insights_on(journal)}
 
 

@@ -12,8 +12,8 @@ from places import TESTS
 from refusals import require_refusals
 
 FSDP = ("need", "--model", "llama3-8b", "--gpus", "8,64", "--parallel", "zero=3")
-TRAIN, OVERLAP, PROFILE, COPIES = (
-    str(TESTS / "journals" / f"{name}.jsonl") for name in ("train", "overlap", "profile", "p2p")
+TRAIN, OVERLAP, PROFILE = (
+    str(TESTS / "journals" / f"{name}.jsonl") for name in ("train", "overlap", "profile")
 )
 
 
@@ -63,20 +63,19 @@ def test_a_network_is_judged_by_the_time_that_it_adds(cclmark):
 
 
 def test_compute_and_overlap_are_those_of_journals(cclmark):
-    run = cclmark(
-        *("need", "--model", "gpt2", "--gpus", "64", "--measured", TRAIN, "--overlap", OVERLAP)
-    )
+    job = ("need", "--model", "gpt2", "--gpus", "64", "--measured")
+    run = cclmark(*job, TRAIN, "--overlap", OVERLAP)
     need = results_of(run)[0].need
     named = {one.name: one for one in need.assumptions}
     assert named["compute"].measured
     assert "with another model: gpt2-254m with ddp on 2 ranks" in named["compute"].source
     assert 0 < need.hidden.dp == need.hidden.cp < 1
     assert "The rate of compute is assumed" not in run.out
-    tokens = ("--measured", PROFILE, "--measured-tokens", "4096")
-    other = results_of(cclmark("need", "--model", "gpt2", "--gpus", "64", *tokens))[0].need
-    double = (*tokens[:3], "8192")
-    more = results_of(cclmark("need", "--model", "gpt2", "--gpus", "64", *double))[0].need
-    assert more.flops == pytest.approx(2 * other.flops)
+    one, two = (
+        results_of(cclmark(*job, PROFILE, "--measured-tokens", tokens))[0].need.flops
+        for tokens in ("4096", "8192")
+    )
+    assert two == pytest.approx(2 * one)
 
 
 def test_fields_are_those_of_the_journal(cclmark):
@@ -89,24 +88,12 @@ def test_fields_are_those_of_the_journal(cclmark):
         assert needed_by(result.need, result.index) == result
 
 
-def test_plans_of_a_tied_embedding_within_a_node(cclmark):
-    """Its first and last stage are on one node, however far apart."""
+def test_nothing_is_sent_within_a_node_and_by_one_gpu(cclmark):
+    """The first and last stage of a tied embedding are on one node, however far apart."""
     run = cclmark("need", "--model", "gpt2-xl", "--gpus", "8", "--parallel", "pp=4")
     assert "8 GPUs send nothing to other nodes in a step" in run.out
-
-
-def test_one_gpu_sends_nothing(cclmark):
-    run = cclmark(
-        "need",
-        "--model",
-        "llama3-8b",
-        "--gpus",
-        "1",
-        "--accelerator",
-        "L40S",
-        "--gpus-per-node",
-        "1",
-    )
+    lone = ("--gpus", "1", "--accelerator", "L40S", "--gpus-per-node", "1")
+    run = cclmark("need", "--model", "llama3-8b", *lone)
     assert "1 GPU sends nothing to other nodes in a step" in run.out
     assert "messages of a GPU" not in run.out
 
@@ -115,10 +102,8 @@ def test_latencies_alone_may_be_too_long(cclmark):
     job = ("need", "--model", "llama3-8b", "--gpus", "16384", "--parallel", "zero=3")
     run = cclmark(*job, "--latency", "30", "--network", "8x400")
     assert run.journal.of(NeedResult)[0].needed.bps is None
-    assert (
-        "notable    16,384 GPUs: no line rate is enough: with latencies between nodes alone"
-        in run.out
-    )
+    alone = "no line rate is enough: with latencies between nodes alone"
+    assert f"notable    16,384 GPUs: {alone}" in run.out
     assert "verdict    not enough" in run.out
 
 

@@ -72,29 +72,19 @@ def test_buckets_have_the_limits_of_ddp(count, dtype):
     assert 0 < counts[-1] <= (25 << 20) // width
 
 
-def test_one_call_is_the_operation_itself():
-    assert piece_counts(CASE, Division(ONE, 1)) == []
-
-
 def test_divisions_are_one_call_then_calls_and_groups_then_buckets():
-    assert divisions_of(CASE, [1, 2, 10]) == (
-        Division(ONE, 1),
-        Division(SEPARATE, 2),
-        Division(GROUPED, 2),
-        Division(SEPARATE, 10),
-        Division(GROUPED, 10),
-        Division(BUCKETS, 2),
-    )
-    assert divisions_of(of(5), [1, 5, 6]) == (
-        Division(ONE, 1),
-        Division(SEPARATE, 5),
-        Division(GROUPED, 5),
-    )
-    assert divisions_of(of(MIB), [1]) == (Division(ONE, 1),)
+    assert piece_counts(CASE, Division(ONE, 1)) == []  # it is the operation itself
+    one = Division(ONE, 1)
+
+    def both(pieces):
+        return Division(SEPARATE, pieces), Division(GROUPED, pieces)
+
+    assert divisions_of(CASE, [1, 2, 10]) == (one, *both(2), *both(10), Division(BUCKETS, 2))
+    assert divisions_of(of(5), [1, 5, 6]) == (one, *both(5))
+    assert divisions_of(of(MIB), [1]) == (one,)
     assert divisions_of(of(MIB + 1), [1])[-1] == Division(BUCKETS, 2)
     assert divisions_of(of(1024 * MIB), [1])[-1] == Division(BUCKETS, 42)
-    broadcast = replace(of(1024 * MIB), operation="broadcast")
-    assert divisions_of(broadcast, [1]) == (Division(ONE, 1),)
+    assert divisions_of(replace(of(1024 * MIB), operation="broadcast"), [1]) == (one,)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
@@ -111,11 +101,7 @@ def test_operations_whose_pieces_have_another_order_are_refused(operation):
 def test_a_message_too_small_for_any_division_is_refused():
     with pytest.raises(UsageError, match=r"no message of 4 MiB or less"):
         piece_cases([of(3)], [1, 4])
-
-
-@pytest.mark.parametrize(("text", "numbers"), [("1", [1]), ("10, 1,100,10", [1, 10, 100])])
-def test_numbers_of_pieces(text, numbers):
-    assert parse_pieces(text) == numbers
+    assert (parse_pieces("1"), parse_pieces("10, 1,100,10")) == ([1], [1, 10, 100])
 
 
 @given(text=st.text(max_size=12))
@@ -159,23 +145,20 @@ def test_ratios_are_those_of_the_rounds_by_one_clock():
 
 
 def test_launches_set_the_time_where_the_host_enqueues_as_long():
-    settings = usual_job().settings
-    slow = samples([1e-3] * 7, 9.8e-4)
-    for launches in (True, False):
-        row = row_of(CASE, slow, slow, settings, Division(SEPARATE, 4), launches=launches)
-        assert row.launch_bound is launches
+    def is_bound(pieces, form=SEPARATE, *, enqueue_s=9.8e-4, launches=True):
+        own = samples([1e-3] * 7, enqueue_s)
+        settings = usual_job().settings
+        return row_of(
+            CASE, own, own, settings, Division(form, pieces), launches=launches
+        ).launch_bound
+
+    assert is_bound(4)
+    assert not is_bound(4, launches=False)
     # 20 operations of 51 calls are 1020 launches, of 52 more than the queue of launches holds.
-    for pieces, form, is_bound in (
-        (51, SEPARATE, True),
-        (52, SEPARATE, False),
-        (52, GROUPED, True),
-    ):
-        row = row_of(CASE, slow, slow, settings, Division(form, pieces), launches=True)
-        assert row.launch_bound is is_bound
-    quick = samples([1e-3] * 7, 5e-4)
-    assert not row_of(
-        CASE, quick, quick, settings, Division(SEPARATE, 4), launches=True
-    ).launch_bound
+    assert is_bound(51)
+    assert not is_bound(52)
+    assert is_bound(52, GROUPED)
+    assert not is_bound(4, enqueue_s=5e-4)
 
 
 def measured(ccl, index=0):

@@ -34,41 +34,36 @@ STEPS, STEP_MS = 5, 20
 NETWORK = Network(360e9, 14e-6, 3.4e-6, efficiency=0.9, bps=50e9)
 
 
-def events_of(groups, dp_us, compute_ms=10):
-    """Steps of 20 ms: compute, an all_reduce among replicas after it, one of neighbours."""
+def events_of(groups, dp_us):
+    """Steps of 20 ms: 10 of compute, an all_reduce among replicas, one of neighbours."""
     events = []
     for number in range(STEPS):
         at = number * STEP_MS * MS
-        events += [
-            kernel("gemm", at, compute_ms * MS),
-            {
-                **{"ph": "X", "cat": "gpu_user_annotation", "name": f"ProfilerStep#{number}"},
-                **{"pid": 0, "tid": 7, "ts": at, "dur": STEP_MS * MS},
-            },
-        ]
+        step = {"ph": "X", "cat": "gpu_user_annotation", "name": f"ProfilerStep#{number}"}
+        step |= {"pid": 0, "tid": 7, "ts": at, "dur": STEP_MS * MS}
+        events += [kernel("gemm", at, 10 * MS), step]
         for name, (ranks, elements, begin_ms) in groups.items():
             time_us = dp_us if name == "dp" else 1 * MS
-            events.append(
-                collective(
-                    *("allreduce", at + begin_ms * MS, time_us, elements),
-                    **{"Group size": len(ranks), "Process Group Ranks": str(ranks), "Seq": number},
-                    **{"Process Group Name": name, "Process Group Description": name},
-                )
-            )
+            group = {"Group size": len(ranks), "Process Group Ranks": str(ranks), "Seq": number}
+            group |= {"Process Group Name": name, "Process Group Description": name}
+            place = (at + begin_ms * MS, time_us, elements)
+            events.append(collective("allreduce", *place, **group))
     return events
 
 
-def profile(cclmark, directory, ranks, dp_us, tensor=1, compute_ms=10):
-    """The journal of a program: groups of ``tensor`` neighbours, replicas of the others."""
+def profile(cclmark, directory, ranks, dp_us, tensor=1, at_ms=10, elements=1 << 28):
+    """The journal of a program: groups of ``tensor`` neighbours, replicas of the others, which
+    communicate from ``at_ms`` on.
+    """
     names = []
     for rank in range(ranks):
         inner = rank // tensor * tensor
-        groups = {"dp": ([*range(rank % tensor, ranks, tensor)], 1 << 28, compute_ms)}
+        groups = {"dp": ([*range(rank % tensor, ranks, tensor)], elements, at_ms)}
         if tensor > 1:
             groups["tp"] = ([*range(inner, inner + tensor)], 1 << 20, 2)
         info = {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": ranks}}
         path = directory / f"rank{rank}-of-{ranks}.json"
-        path.write_bytes(trace(events_of(groups, dp_us, compute_ms), rank, **info))
+        path.write_bytes(trace(events_of(groups, dp_us), rank, **info))
         names.append(path)
     journal = directory / f"on-{ranks}.jsonl"
     cclmark("import", *names, "--journal", journal)
@@ -124,32 +119,24 @@ def test_a_second_profile_tells_the_error(cclmark, tmp_path):
 
 def test_the_layout_says_which_groups_have_a_rank_of_each_replica(cclmark, tmp_path):
     journal = profile(cclmark, tmp_path, 4, 4 * MS, tensor=2)
-    guessed, stated = (
-        read_profiled_step(journal, None, layout) for layout in (None, parse_job_layout("tp=2"))
-    )
-    assert guessed == stated
-    assert {(one.ranks, one.stride): one.grows for one in stated.messages} == {
-        **{(2, 2): True, (2, 1): False}
-    }
-    other = read_profiled_step(journal, None, parse_job_layout("pp=2"))
-    assert {(one.ranks, one.stride): one.grows for one in other.messages} == {
-        **{(2, 2): False, (2, 1): True}
-    }
+
+    def step(text):
+        return read_profiled_step(journal, None, text and parse_job_layout(text))
+
+    def growing(step):
+        return {(one.ranks, one.stride): one.grows for one in step.messages}
+
+    assert step(None) == step("tp=2")
+    assert growing(step("tp=2")) == {(2, 2): True, (2, 1): False}
+    assert growing(step("pp=2")) == {(2, 2): False, (2, 1): True}
     with pytest.raises(UsageError, match="no group of replicas communicates"):
-        read_profiled_step(journal, None, parse_job_layout("tp=4"))
+        step("tp=4")
 
 
 def test_exposed_time_is_that_of_the_profile(cclmark, tmp_path):
     """3 of 4 ms of the all_reduce run beside compute."""
-    names = []
-    for rank in (0, 1):
-        groups = {"dp": ([0, 1], 1 << 22, 7)}
-        info = {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}}
-        path = tmp_path / f"{rank}.json"
-        path.write_bytes(trace(events_of(groups, 4 * MS), rank, **info))
-        names.append(path)
-    cclmark("import", *names, "--journal", "hidden.jsonl")
-    step = read_profiled_step(tmp_path / "hidden.jsonl", None, None)
+    journal = profile(cclmark, tmp_path, 2, 4 * MS, at_ms=7, elements=1 << 22)
+    step = read_profiled_step(journal, None, None)
     (one,) = step.messages
     assert (one.time_s, one.exposed_s) == (pytest.approx(4e-3), pytest.approx(1e-3))
     assert step.rest_s == pytest.approx(19e-3)
@@ -161,19 +148,14 @@ def test_exposed_time_is_that_of_the_profile(cclmark, tmp_path):
 
 def test_a_step_of_formulas_grows_as_the_formulas_have_it():
     """The messages of a planned job, as a profile would have them, on four times as many nodes."""
-    flags = NeedFlags(
-        **{"model": "llama3-8b", "gpus": [16, 64], "parallel": "zero=3", "per_node": 8},
-        **{"network": LineRate(400, 8)},
-    )
-    small, large = planned_needs(flags)
-    traffic = traffic_of(small.job, busiest_stage(small.job))
-    times = [time_of(one, small.network) for one in traffic]
+    job = {"model": "llama3-8b", "gpus": [16, 64], "parallel": "zero=3", "per_node": 8}
+    small, large = planned_needs(NeedFlags(**job, network=LineRate(400, 8)))
     messages = tuple(
         ProfiledMessages(
             *(one.operation, one.ranks, 1, round(one.size_bytes), round(one.messages)),
-            *(time_s, 0.0, True),
+            *(time_of(one, small.network), 0.0, True),
         )
-        for one, time_s in zip(traffic, times, strict=True)
+        for one in traffic_of(small.job, busiest_stage(small.job))
     )
     measured = ProfiledStep("job", 16, 8, step_of(small).step_s, True, messages)
     grown = grown_step(check_growth(measured, 64, 8), small.network, Unknowns(hidden=1.0))

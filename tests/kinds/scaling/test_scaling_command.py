@@ -5,13 +5,14 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cclmark.options.types import LineRate
 from cclmark_planning.need.command import NeedFlags
 from cclmark_planning.need.request import planned_needs
 from cclmark_planning.scaling.calibration import calibrated, flops_of, read_steps
 from cclmark_planning.scaling.figures import rank_correlation, result_of, step_errors, step_of
-from cclmark_planning.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK
+from cclmark_planning.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK, ScaledJob
 from cclmark_planning.scaling.result import ScaledResult
 from places import REPOSITORY, TESTS
 from refusals import require_refusals
@@ -72,15 +73,12 @@ def test_layouts_are_ranked_among_those_that_fit(cclmark):
         *("--accelerator", "H100"),
     )
     layouts = results_of(run, LAYOUT)
-    assert layouts
     steps = [one.step.step_s for one in layouts]
-    assert steps == sorted(steps)
+    assert steps and steps == sorted(steps)
     assert all(one.needed_bytes <= 80e9 for one in layouts)
     assert all(one.scaled.need.job.layout.tp * one.scaled.need.job.layout.pp > 1 for one in layouts)
     assert "do not fit into 80 GB" in run.out
-
-
-def test_layouts_have_the_stages_that_divide_gpus_and_layers(cclmark):
+    # They have the stages that divide GPUs and layers.
     run = cclmark(
         *("predict", "--model", DIMENSIONS, "--gpus", "48", "--batch", "96", "--layouts"),
         *("--network", "8x400", "--parallel", "zero=1"),
@@ -122,19 +120,15 @@ def test_a_calibrated_rate_gives_the_measured_step(tmp_path):
     path = tmp_path / "steps.csv"
     path.write_text(f"{HEAD}64,tp=2;dp=32,512,8,2048,3.9752\n")
     (one,) = read_steps(path, flags())
-    rate = flops_of(one)
-    job = result_of_rate(one.need, rate)
-    assert job.step.step_s == pytest.approx(3.9752, rel=1e-4)
+    need = replace(one.need, flops=flops_of(one))
+    assert scaled(need, 0.1).step.step_s == pytest.approx(3.9752, rel=1e-4)
     # Communication alone takes longer than a nanosecond.
     assert flops_of(one._replace(step_s=1e-9)) is None
 
 
-def result_of_rate(need, rate):
-    from msgspec.structs import replace
-
-    from cclmark_planning.scaling.plan import ScaledJob
-
-    return result_of(ScaledJob(replace(need, flops=rate), WEAK, 0.1))
+def scaled(need, spread):
+    """The result with so much spread of the rate of compute."""
+    return result_of(ScaledJob(need, WEAK, spread))
 
 
 def test_a_calibration_is_not_moved_by_steps_that_something_else_limits():
@@ -147,15 +141,9 @@ def test_a_calibration_is_not_moved_by_steps_that_something_else_limits():
 
 def test_no_noise_and_an_exact_rate_leave_no_interval_of_compute():
     need = planned_needs(flags(batch=512, parallel="dp=64"))[0]
-    narrow, wide = (result_of_spread(need, spread) for spread in (0.01, 0.3))
+    narrow, wide = (scaled(need, spread) for spread in (0.01, 0.3))
     assert narrow.high_s / narrow.low_s < wide.high_s / wide.low_s
     assert narrow.step.step_s == step_of(need).step_s
-
-
-def result_of_spread(need, spread):
-    from cclmark_planning.scaling.plan import ScaledJob
-
-    return result_of(ScaledJob(need, WEAK, spread))
 
 
 def test_rank_correlation():
