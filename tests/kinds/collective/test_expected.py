@@ -7,11 +7,35 @@ import pytest
 
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.schema import HostDescription, Link, NetworkInterface
+from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
+from places import TESTS
 from reports import COLLECTIVES, insights_on
 
 replace = msgspec.structs.replace
 OFF = {"NCCL_NVLS_ENABLE": "0"}
+
+
+def findings(ranks, busbw_bytes_per_s):
+    """On a large message between so many ranks that are linked."""
+    journal = read_journal(TESTS / "journals" / "collective.jsonl")
+    devices, link = journal.header.devices[:ranks], Link(0, "nvlink", 18, 25e9)
+    journal.header = replace(journal.header, devices=devices, links=[link])
+    first = journal.cases[0]
+    case = replace(first.case, ranks=ranks, size_bytes=1 << 28, count=1 << 26)
+    summary = replace(first.summary, busbw_bytes_per_s=busbw_bytes_per_s)
+    journal.results = [replace(first, case=case, summary=summary, samples=None, device=None)]
+    return {one.id: one.sentence for one in insights_on(journal)}
+
+
+def test_links_judge_two_ranks_and_not_one_which_communicates_nothing():
+    above, below = "above-link-limit", "below-link-limit"
+    for busbw_bytes_per_s in (0.0, 8e14):
+        found = findings(1, busbw_bytes_per_s)
+        assert not found.keys() & {above, below}
+        assert "One rank communicates nothing" in found["nothing-to-compare-with"]
+    assert above in findings(2, 8e14)
+    assert below in findings(2, 1e9)
 
 
 def nvlinks(version: str) -> list[Link]:

@@ -31,6 +31,7 @@ from cclmark.work.variants import PROCESS
 from examples import examples, exhaustive
 from experiments import HEADER
 from goldens import refusal, require_outcomes
+from simulated_trials import driven
 
 MIB = 1 << 20
 CASES = [
@@ -180,23 +181,24 @@ def test_a_bisection_in_which_every_value_fails_ends_as_they_did(codes, code):
 
 
 def run(curve, *, seed=0, sizes=1, keep=0.99, noise=0.0, outliers=0.0, most=None, **options):
-    """``curve``: bandwidth by value and size; None for a value that fails."""
+    """``curve``: bandwidth by value and size; None for a value that fails. ``most``: the batch
+    that is not measured any more.
+    """
     draw = random.Random(seed)
-    steps = bisect(options.get("values", range(1, 65)), sizes, keep, options.get("chance", 0.05))
-    times, batches = None, []
-    while True:
-        try:
-            batch = steps.send(times)
-        except StopIteration as end:
-            return end.value, batches
-        batches.append(batch)
-        times = None if len(batches) == most else {}
-        for value, size in batch.cells if times is not None else ():
+    values, chance = options.get("values", range(1, 65)), options.get("chance", 0.05)
+
+    def times_of(batch):
+        times = {}
+        for value, size in batch.cells:
             rate = curve(value, size)
             log = draw.gauss(0, noise)
             if draw.random() < outliers:
                 log += math.log(draw.uniform(1, 3))
             times[value, size] = None if rate is None else math.exp(log) / rate
+        return times
+
+    last = math.inf if most is None else most - 1
+    return driven(bisect(values, sizes, keep, chance), times_of, last)
 
 
 def plateau(value, size):

@@ -19,6 +19,7 @@ from cclmark.kinds.tune.environment_search import (
 from cclmark.kinds.tune.figures import Trio, prove_environment
 from cclmark.work.setting_fields import LibrarySetting
 from goldens import require_golden
+from simulated_trials import driven
 
 LADDER = Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
 SWITCH = Axis("SWITCH", ("0", "1"), (1,), usual=0)
@@ -26,27 +27,20 @@ WORD = Axis("WORD", ("a", "b"), (0, 1))
 SPACE = EnvironmentSpace([LADDER, SWITCH, WORD])
 
 
-def run(truth, *, space=SPACE, cells=2, stop=None, seed=1, fails=lambda combination, round: False):
+def run(truth, *, space=SPACE, stop=math.inf, seed=1, fails=lambda combination, round: False):
     """The result; ``truth``: the logarithm of the ratio to the default by variables and cell."""
-    draw = random.Random(seed)
-    search = EnvironmentSearch(space, cells)
-    process = search.run()
-    times, batches = None, []
-    while True:
-        try:
-            batch = process.send(times)
-        except StopIteration as end:
-            return end.value, batches, search
-        if stop is not None and len(batches) >= stop:
-            times = None
-            continue
-        batches.append(batch)
+    draw, search = random.Random(seed), EnvironmentSearch(space, 2)
+
+    def times_of(batch):
         times = {}
         for number, cell in batch.cells:
             combination = () if number in (DEFAULT, CONTROL) else search.combination(number)
             log = truth(space.variables(combination), cell) + draw.gauss(0, 1e-3)
             failed = bool(combination) and fails(combination, batch.number)
             times[number, cell] = None if failed else 1e-5 * math.exp(log)
+        return times
+
+    return *driven(search.run(), times_of, stop), search
 
 
 def test_a_gain_over_all_sizes_counts_unless_one_is_harmed():

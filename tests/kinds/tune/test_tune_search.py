@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule, Score, Space, rules_of, search
 from examples import examples
+from simulated_trials import driven
 
 LINE = Space({value: (value,) for value in range(1, 65)}, (True,))
 USUAL = (DEFAULT, CONTROL)
@@ -22,18 +23,13 @@ def bowl(best):
 
 def run(steps, ratio, *, batches=None, most=math.inf, failing=(), sent=()):
     """Measures without noise; ``sent``: times that were recorded before."""
-    times, count = None, 0
-    while True:
-        try:
-            batch = steps.send(times)
-        except StopIteration as end:
-            return end.value
-        if batches is not None:
-            batches.append(batch)
-        count += 1
-        times = None if count > most else times_of(batch, ratio, failing)
-        if count <= min(most, len(sent)):
-            times = sent[count - 1]
+    recorded = iter(sent)
+    end, own = driven(
+        steps, lambda batch: next(recorded, None) or times_of(batch, ratio, failing), most
+    )
+    if batches is not None:
+        batches += own
+    return end
 
 
 def times_of(batch, ratio, failing=()):
@@ -94,16 +90,13 @@ def test_a_search_that_ends_early_has_what_is_known_and_continues():
 
 def test_the_best_of_a_size_stays_a_candidate_at_the_next_one():
     """In the first two rounds it was unlucky there: four of eight other variants looked better."""
-    steps, times = search(Space({}, ()), range(1, 9), 2), None
-    while True:
-        try:
-            batch = steps.send(times)
-        except StopIteration as end:
-            assert end.value.best == [8, 8]
-            return
-        at_next = 2.0 if batch.number < 2 else 0.5
-        of_best = (0.5, at_next)
-        times = times_of(batch, lambda one, size, of=of_best: of[size] if one == 8 else 0.9)
+
+    def times(batch):
+        of_best = (0.5, 2.0 if batch.number < 2 else 0.5)
+        return times_of(batch, lambda variant, size: of_best[size] if variant == 8 else 0.9)
+
+    found, _ = driven(search(Space({}, ()), range(1, 9), 2), times)
+    assert found.best == [8, 8]
 
 
 PLANE = Space({10 * a + b: (a, b) for a in range(3) for b in range(9)}, (False, True))
