@@ -87,11 +87,8 @@ def test_the_oldest_link_counts(links, rate) -> None:
 @pytest.mark.parametrize(
     "case",
     [
-        {"links": []},
-        {"links": nvlinks("9")},
-        {"links": nvlinks("4"), "hosts": 2},
-        {"links": nvlinks("4"), "ccl": "mpi"},
-        {"links": nvlinks("4"), "largest": 32 << 20},
+        *({"links": []}, {"links": nvlinks("9")}, {"links": nvlinks("4"), "hosts": 2}),
+        *({"links": nvlinks("4"), "ccl": "mpi"}, {"links": nvlinks("4"), "largest": 32 << 20}),
         {"links": [Link(0, "NVLink", 18, 25e9, "4"), Link(1, "PCIe", 16, 4e9, "5")]},
     ],
     ids=["none", "unknown", "hosts", "library", "small", "mixed"],
@@ -122,6 +119,9 @@ def between(*hosts: list[NetworkInterface], device: str = "NVIDIA H100 80GB HBM3
     return expected_in(dataclasses.replace(COLLECTIVES, header=header))
 
 
+H100 = "NVIDIA H100 80GB HBM3"
+
+
 @pytest.mark.parametrize(
     ("network", "per_host", "device", "says"),
     [
@@ -130,7 +130,7 @@ def between(*hosts: list[NetworkInterface], device: str = "NVIDIA H100 80GB HBM3
         (ports("RoCE", 1, 200), 1, "x", "24 GB/s expected between hosts, 200 Gbit/s RDMA"),
         (
             [*ports("InfiniBand", 8, 400), *ports("Ethernet", 2, 100, "up")],
-            *(8, "NVIDIA H100 80GB HBM3", "380 GB/s expected between hosts, DGX H100"),
+            *(8, H100, "380 GB/s expected between hosts, DGX H100"),
         ),
         (ports("InfiniBand", 10, 200), 8, "NVIDIA A100-SXM4-80GB", "192 GB/s expected"),
     ],
@@ -148,14 +148,13 @@ def test_the_slowest_host_counts() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "device"),
     [
-        (ports("InfiniBand", 8, 400), ports("InfiniBand", 8, 400), "AMD Instinct MI300X"),
-        (ports("InfiniBand", 4, 400), ports("InfiniBand", 4, 400), "NVIDIA H100 80GB HBM3"),
-        (ports("InfiniBand", 8, 400), ports("InfiniBand", 1, 400), "NVIDIA H100 80GB HBM3"),
-        (ports("Ethernet", 2, 100, "up"), ports("Ethernet", 2, 100, "up"), "x"),
-        (ports("RoCE", 1, 400, "DOWN"), ports("RoCE", 1, 400, "DOWN"), "x"),
+        (ports("InfiniBand", 8, 400), None, "AMD Instinct MI300X"),
+        (ports("InfiniBand", 4, 400), None, H100),  # few ports
+        (ports("InfiniBand", 8, 400), ports("InfiniBand", 1, 400), H100),
+        (ports("Ethernet", 2, 100, "up"), None, "x"),  # two ports
+        (ports("RoCE", 1, 400, "DOWN"), None, "x"),
         ([*ports("RoCE", 4, 400), *ports("RoCE", 4, 100)], ports("RoCE", 8, 400), "x"),
     ],
-    ids=["other devices", "few ports", "unequal hosts", "two ports", "down", "two rates"],
 )
 def test_nothing_is_expected_of_an_unknown_network(first, second, device) -> None:
-    assert between(first, second, device=device, per_host=8) == []
+    assert between(first, second or first, device=device, per_host=8) == []

@@ -85,12 +85,11 @@ class Plugin:
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    names = ("CCLMARK_PLUGIN_LOG", "CCLMARK_PLUGIN_TUNER", "CCLMARK_TUNER_TABLE")
-    for name in (*names, "CCLMARK_TUNER_ANYWHERE", "NCCL_NVLS_ENABLE"):
-        patch.setenv(name, "")
-    yield Plugin(tmp_path_factory.mktemp("plugin"))
-    patch.undo()
+    names = ("PLUGIN_LOG", "PLUGIN_TUNER", "TUNER_TABLE", "TUNER_ANYWHERE")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (*(f"CCLMARK_{name}" for name in names), "NCCL_NVLS_ENABLE"):
+            patch.setenv(name, "")
+        yield Plugin(tmp_path_factory.mktemp("plugin"))
 
 
 RULES = (
@@ -151,18 +150,18 @@ def test_both_sides_refuse_with_the_line_and_the_field(plugin):
 
 
 def test_both_sides_have_the_same_limits(plugin):
-    source = str(plugin.path)
+    def problem(text):
+        """Of both sides."""
+        found = problem_of(text, str(plugin.path))
+        assert plugin.problem(text.encode()) == found
+        return found
+
     rules = [f"all_reduce 2 1 {size} {size} ring ll 0\n" for size in range(MOST_RULES + 1)]
-    most = HEAD + "".join(rules[:MOST_RULES]) + "end\n"
-    assert problem_of(most, source) == plugin.problem(most.encode()) == ""
-    more = HEAD + "".join(rules) + "end\n"
-    assert plugin.problem(more.encode()) == problem_of(more, source)
-    assert f"there are more than {MOST_RULES} rules" in problem_of(more)
+    assert problem(HEAD + "".join(rules[:MOST_RULES]) + "end\n") == ""
+    assert f"there are more than {MOST_RULES} rules" in problem(HEAD + "".join(rules) + "end\n")
     padding = "#\n" * ((1 << 19) - len(TEXT) // 2)
     assert "larger than 1048576 bytes" not in problem_of(TEXT + padding)
-    large = TEXT + padding + "####\n"
-    assert plugin.problem(large.encode()) == problem_of(large, source)
-    assert problem_of(large) == "table: it is larger than 1048576 bytes"
+    assert problem(TEXT + padding + "####\n") == f"{plugin.path}: it is larger than 1048576 bytes"
 
 
 _WORDS = (
@@ -177,25 +176,23 @@ def mutated(draw):
     """The text of a table with a few lines, words and characters changed."""
     text = TEXT
     for _ in range(draw(st.integers(0, 3))):
-        way = draw(st.sampled_from(["character", "word", "line", "cut"]))
+        way, lines = draw(st.sampled_from(["character", "word", "line", "cut"])), text.split("\n")
+        at, place = draw(st.integers(0, len(lines) - 1)), draw(st.integers(0, len(text)))
         if way == "cut":
-            text = text[: draw(st.integers(0, len(text)))]
-            continue
-        if way == "character":
-            place = draw(st.integers(0, len(text)))
-            added = draw(st.text(max_size=2))
-            text = text[:place] + added + text[place + draw(st.integers(0, 2)) :]
-            continue
-        lines = text.split("\n")
-        at = draw(st.integers(0, len(lines) - 1))
-        if way == "line":
+            text = text[:place]
+        elif way == "character":
+            text = (
+                text[:place] + draw(st.text(max_size=2)) + text[place + draw(st.integers(0, 2)) :]
+            )
+        elif way == "line":
             other = draw(st.sampled_from(lines))
             lines[at : at + draw(st.integers(0, 1))] = [other] * draw(st.integers(0, 2))
+            text = "\n".join(lines)
         else:
             words = lines[at].split(" ")
             words[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from(_WORDS))
             lines[at] = " ".join(words)
-        text = "\n".join(lines)
+            text = "\n".join(lines)
     return text
 
 
