@@ -20,15 +20,8 @@ from cclmark.document.head import device_lines, method_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.placement_rows import RowCollector
 from cclmark.document.report_kind import View
+from cclmark.journal import schema
 from cclmark.journal.item_results import CaseResult, TransferResult
-from cclmark.journal.schema import (
-    DeviceDescription,
-    Footer,
-    Header,
-    Paths,
-    TransferSummary,
-    Verification,
-)
 from cclmark.kinds.collective.document import exporter_of_cases
 from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal, report_kind
@@ -41,7 +34,7 @@ from reports import case_text
 
 SAMPLE = read_journal(GOLDEN / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
-END = Footer("", 0, 0.0)
+END = schema.Footer("", 0, 0.0)
 FILES = {
     **{"csv": "sample.csv", "json": "sample.json", "markdown": "sample.md"},
     **{name: f"sample.{name}.txt" for name in ("nccl-tests", "flagcx", "hccl")},
@@ -85,7 +78,7 @@ def test_no_kind_imports_its_formats():
 def test_numa_nodes_are_named_where_all_are_known():
     def line(*nodes):
         devices = [
-            DeviceDescription(rank, "h", "cuda", rank, "GPU", 1 << 30, numa_node=node)
+            schema.DeviceDescription(rank, "h", "cuda", rank, "GPU", 1 << 30, numa_node=node)
             for rank, node in enumerate(nodes)
         ]
         (found,) = device_lines(devices, "")
@@ -119,7 +112,7 @@ def test_csv_has_no_text_where_there_is_no_number_and_no_formula():
 
 def test_json_holds_everything_that_the_journal_holds():
     document = json.loads(exported_as("json"))
-    assert msgspec.convert(document["header"], Header) == SAMPLE.header
+    assert msgspec.convert(document["header"], schema.Header) == SAMPLE.header
     cases = [msgspec.convert(case, CaseResult) for case in document["cases"]]
     assert cases == SAMPLE.results
     (case,) = json.loads(exported_as("json", [without_numbers()]))["cases"]  # no NaN
@@ -146,7 +139,7 @@ def test_json_of_a_soak_holds_no_later_results():
 
 
 def test_json_of_an_interrupted_run_says_so_first():
-    stopped = Footer("", 130, 1.0, message="interrupted")
+    stopped = schema.Footer("", 130, 1.0, message="interrupted")
     text = exported_as("json", [OUT], header(planned_cases=14), stopped)
     first, *_ = json.loads(text)["findings"]
     assert first["severity"] == "look"
@@ -158,7 +151,7 @@ def test_json_of_an_interrupted_run_says_so_first():
 )
 def test_json_has_the_findings_of_the_document(kind, place):
     journal = read_journal(H200X4 / f"{place}.jsonl")
-    loud = Paths("nccl", "log", messages=["the library says so"])
+    loud = schema.Paths("nccl", "log", messages=["the library says so"])
     journal = dataclasses.replace(journal, paths=[loud])
     exporter = exporter_of(KINDS[kind], "json", View(journal))
     exporter.connect(loud)
@@ -191,8 +184,8 @@ def test_tables_tell_how_much_of_the_plan_was_measured(planned, cycles, results,
 
 def test_matrices_tell_how_much_of_the_plan_was_measured():
     transfer = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 1 << 20)
-    summary = TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-    result = TransferResult(0, transfer, "ok", summary=summary, verification=Verification(0))
+    summary = schema.TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
+    result = TransferResult(0, transfer, "ok", summary=summary, verification=schema.Verification(0))
     for planned, text in {6: "6 transfers measured, 1", 1: "1 copies"}.items():
         table = exporter_of(KINDS[P2P], "table")
         whole = export(table, [result], header(planned_cases=planned), END)

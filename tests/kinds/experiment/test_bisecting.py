@@ -14,12 +14,7 @@ from cclmark.document.blocks import RunContent
 from cclmark.document.document_text import TextLines
 from cclmark.document.report_kind import View
 from cclmark.journal.schema import Explanation, Footer
-from cclmark.kinds.experiment.bisection import (
-    LEAST_ROUNDS_TO_DECIDE,
-    NEIGHBOURS,
-    bisect,
-    round_spread,
-)
+from cclmark.kinds.experiment import bisection
 from cclmark.kinds.experiment.document import document_of_experiment
 from cclmark.kinds.experiment.measured_trials import EndedError
 from cclmark.kinds.experiment.plan import parse_bisect
@@ -162,7 +157,7 @@ def test_requests():
 def test_the_default_is_measured_beside_the_first_rounds_of_each_value():
     simulated = Simulated()
     bisected(simulated, range(22, 27), 1.0)
-    assert all(any(one) for one in simulated.rounds[:LEAST_ROUNDS_TO_DECIDE])
+    assert all(any(one) for one in simulated.rounds[: bisection.LEAST_ROUNDS_TO_DECIDE])
     assert not any(simulated.rounds[-1])
 
 
@@ -198,7 +193,7 @@ def run(curve, *, seed=0, sizes=1, keep=0.99, noise=0.0, outliers=0.0, most=None
         return times
 
     last = math.inf if most is None else most - 1
-    return driven(bisect(values, sizes, keep, chance), times_of, last)
+    return driven(bisection.bisect(values, sizes, keep, chance), times_of, last)
 
 
 def plateau(value, size):
@@ -222,7 +217,7 @@ def late_peak(value, size):
 def test_the_neighbours_of_the_result_are_measured_and_may_become_the_best_one():
     found, _ = run(plateau)
     assert found.value == 20
-    assert set(range(20 - NEIGHBOURS, 20 + NEIGHBOURS + 1)) <= set(found.curve)
+    assert set(range(20 - bisection.NEIGHBOURS, 20 + bisection.NEIGHBOURS + 1)) <= set(found.curve)
     assert found.curve[19][0].ratio == pytest.approx(0.95)
     # One that is not in the grid, while the result does not keep the share of it.
     found, _ = run(lambda value, _: 1.0 if value == 21 else min(0.9, 0.9 * value / 20), noise=0.001)
@@ -274,7 +269,7 @@ def test_equal_times_lead_to_equal_batches():
 )
 def test_an_impossible_request_is_refused(values, keep):
     with pytest.raises(ValueError, match="a bisection needs"):
-        next(bisect(values, 1, keep))
+        next(bisection.bisect(values, 1, keep))
 
 
 def test_values_may_have_steps_begin_at_zero_and_be_powers():
@@ -352,9 +347,9 @@ def test_the_spread_is_that_of_one_time_whatever_rounds_have_in_common():
         common = draw.gauss(0, 0.5)
         rounds.append({(value, 0): math.exp(common + draw.gauss(0, 0.01)) for value in range(5)})
         rounds[-1][draw.randrange(5), 0] *= draw.choice((1, 1, 1, 3))
-    spread = round_spread(rounds, 0)
+    spread = bisection.round_spread(rounds, 0)
     assert spread.deviation == pytest.approx(0.01, rel=0.25)
-    assert round_spread(rounds[:1], 0) is None
+    assert bisection.round_spread(rounds[:1], 0) is None
 
 
 @pytest.mark.simulated

@@ -9,27 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
+from cclmark_training.objects import plan
 from cclmark_training.objects.figures import figures_of
-from cclmark_training.objects.plan import (
-    BYTES,
-    CONTENTS,
-    FLAG,
-    ObjectCall,
-    calls_of,
-    chosen_calls,
-    object_of,
-)
 from cclmark_training.objects.result import ObjectTimes
 
 
-def calls(sizes, content=BYTES, operation="gather_object"):
-    return calls_of([operation], "gloo", 2, sizes, content)
+def calls(sizes, content=plan.BYTES, operation="gather_object"):
+    return plan.calls_of([operation], "gloo", 2, sizes, content)
 
 
-@given(size=st.integers(24, 200_000), content=st.sampled_from(list(CONTENTS)))
+@given(size=st.integers(24, 200_000), content=st.sampled_from(list(plan.CONTENTS)))
 def test_an_object_has_the_planned_size_close_below_the_requested_one(size, content):
     (call,) = calls([size], content)
-    assert len(pickle.dumps(object_of(call, 1, 1))) == call.size_bytes
+    assert len(pickle.dumps(plan.object_of(call, 1, 1))) == call.size_bytes
     # Pickles have longer headers from 256 bytes and from 64 KiB, and marks every 1000 numbers.
     assert size - 12 <= call.size_bytes <= size
     exact = [64, 1024, 16384, 1 << 18, 1 << 22]
@@ -38,11 +30,11 @@ def test_an_object_has_the_planned_size_close_below_the_requested_one(size, cont
 
 def test_every_rank_and_part_sends_something_else():
     (call,) = calls([64])
-    sent = {object_of(call, *of) for of in product((0, 1), (1, 2), (0, 1))}
+    sent = {plan.object_of(call, *of) for of in product((0, 1), (1, 2), (0, 1))}
     assert len(sent) == 8
-    assert object_of(call, 1, 2, 3) == object_of(call, 1, 2, 3)
-    flag = ObjectCall("flag", "gloo", 2, 4, FLAG)
-    assert {object_of(flag, rank, 1) for rank in (0, 1)} == {True, False}
+    assert plan.object_of(call, 1, 2, 3) == plan.object_of(call, 1, 2, 3)
+    flag = plan.ObjectCall("flag", "gloo", 2, 4, plan.FLAG)
+    assert {plan.object_of(flag, rank, 1) for rank in (0, 1)} == {True, False}
 
 
 def test_sizes_that_yield_the_same_object_are_one_call_and_names_choose_calls():
@@ -50,10 +42,10 @@ def test_sizes_that_yield_the_same_object_are_one_call_and_names_choose_calls():
     assert len(calls([64, 128], operation="flag")) == 1
     with pytest.raises(UsageError, match=r"the smallest object \(numbers\) has 24 bytes"):
         calls([8, 16], "numbers")
-    assert chosen_calls("gather, flag") == ["flag", "gather_object"]
-    assert chosen_calls("all-gather-object") == ["all_gather_object"]
+    assert plan.chosen_calls("gather, flag") == ["flag", "gather_object"]
+    assert plan.chosen_calls("all-gather-object") == ["all_gather_object"]
     with pytest.raises(UsageError, match="unknown call 'x'"):
-        chosen_calls("flag,x")
+        plan.chosen_calls("flag,x")
 
 
 def test_figures_are_medians_of_the_slowest_rank_and_ratios_are_paired():

@@ -8,28 +8,21 @@ import msgspec
 import pytest
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.kinds.tune.environment_search import (
-    Axis,
-    EnvironmentSearch,
-    EnvironmentSpace,
-    axis_of,
-    candidates_of,
-    difference,
-)
+from cclmark.kinds.tune import environment_search as environments
 from cclmark.kinds.tune.figures import Trio, prove_environment
 from cclmark.work.setting_fields import LibrarySetting
 from goldens import require_golden
 from simulated_trials import driven
 
-LADDER = Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
-SWITCH = Axis("SWITCH", ("0", "1"), (1,), usual=0)
-WORD = Axis("WORD", ("a", "b"), (0, 1))
-SPACE = EnvironmentSpace([LADDER, SWITCH, WORD])
+LADDER = environments.Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
+SWITCH = environments.Axis("SWITCH", ("0", "1"), (1,), usual=0)
+WORD = environments.Axis("WORD", ("a", "b"), (0, 1))
+SPACE = environments.EnvironmentSpace([LADDER, SWITCH, WORD])
 
 
 def run(truth, *, space=SPACE, stop=math.inf, seed=1, fails=lambda combination, round: False):
     """The result; ``truth``: the logarithm of the ratio to the default by variables and cell."""
-    draw, search = random.Random(seed), EnvironmentSearch(space, 2)
+    draw, search = random.Random(seed), environments.EnvironmentSearch(space, 2)
 
     def times_of(batch):
         times = {}
@@ -63,7 +56,7 @@ def test_settings_are_combined_and_refined():
     assert SPACE.variables(found.best) == {"LADDER": "8", "SWITCH": "1", "WORD": "b"}
     assert found.estimate.difference == pytest.approx(-0.35, abs=0.002)
     assert found.complete
-    found, batches, _ = run(truth, space=EnvironmentSpace([]))  # nothing to try
+    found, batches, _ = run(truth, space=environments.EnvironmentSpace([]))  # nothing to try
     assert (found.best, found.tried, found.complete, batches) == ((), 0, True, [])
 
 
@@ -71,7 +64,7 @@ def test_impossible_combinations_are_not_measured():
     def possible(values):
         return values.get("WORD") != "a" or values.get("SWITCH") == "1"
 
-    space = EnvironmentSpace([SWITCH, WORD], possible)
+    space = environments.EnvironmentSpace([SWITCH, WORD], possible)
 
     def truth(values, _cell):
         return -0.1 * ("SWITCH" in values) - 0.2 * (values.get("WORD") == "a")
@@ -106,7 +99,7 @@ def test_what_fails_is_no_candidate_any_more():
 
 
 def test_a_default_that_fails_ends_the_search():
-    process = EnvironmentSearch(SPACE, 1).run()
+    process = environments.EnvironmentSearch(SPACE, 1).run()
     batch = next(process)
     with pytest.raises(StopIteration) as end:
         for _ in range(500):
@@ -143,7 +136,7 @@ def test_changes_return_to_the_default_and_go_one_and_two_steps_away():
     changes = [SPACE.variables(one) for one in SPACE.changes(((0, 4), (2, 1)))]
     for one in ({"WORD": "b"}, {"LADDER": "16"}, {"LADDER": "16", "WORD": "a"}):
         assert one in changes
-    assert difference((), ((0, 4),)) == ((0, None),)
+    assert environments.difference((), ((0, 4),)) == ((0, None),)
     around = [SPACE.variables(one) for one in SPACE.around(((0, 3), (2, 1)))]
     assert around == [{"WORD": "b"}, *({"LADDER": at, "WORD": "b"} for at in ("16", "2"))]
 
@@ -196,7 +189,7 @@ def test_an_environment_that_fails_is_refused_and_rounds_without_the_default_do_
 
 
 def candidates(ccl, operations=("all_reduce",), environment=None, version="", **options):
-    return candidates_of(ccl, version, operations, environment or {}, **options)
+    return environments.candidates_of(ccl, version, operations, environment or {}, **options)
 
 
 def first_values(axis):
@@ -228,7 +221,7 @@ def integer(**fields):
     ],
 )
 def test_ladders_are_around_the_default_and_within_the_limits(fields, first):
-    axis = axis_of(integer(**fields))
+    axis = environments.axis_of(integer(**fields))
     if first is None:
         assert axis is None
         return
