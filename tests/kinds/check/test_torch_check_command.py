@@ -136,7 +136,7 @@ def test_values_are_the_tensors_before_and_after_on_every_rank(gloo):
     for line in SHOWN.splitlines()[1:]:
         assert f"\n{'':15}{line}\n" in run.out
     found = {check.check.name: check.values for check in run.journal.of(CheckResult)}
-    texts = {(one.rank, one.moment): one.text for one in found["broadcast"]}
+    texts = {(one.rank, one.moment): one.text for one in reversed(found["broadcast"])}
     sent, got, wrong = (texts[at] for at in ((0, "before"), (0, "after"), (1, "after")))
     assert sent == got != wrong
     assert wrong.startswith(sent[: sent.index(",", sent.index(",") + 1)] + ", 0, ...")
