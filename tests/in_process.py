@@ -17,7 +17,8 @@ import pytest
 from cclmark.cli import main
 from commands import Run, environment
 
-_WITHOUT_RANKS = ("history", "compare", "references", "export", "report", "import")
+_PLANNING = ("need", "predict", "simulate")  # which write journals
+_WITHOUT_RANKS = ("history", "compare", "references", "export", "report", "import", *_PLANNING)
 _AT_START = ("PYTHON", "LC_", "LANG")  # read by Python when it starts
 
 
@@ -41,6 +42,9 @@ def run_here(
     **_: object,
 ) -> Run:
     """Runs ``cclmark ARGUMENTS`` in ``directory`` and checks its exit code."""
+    if arguments[0] in _PLANNING and code in (0, 1) and "--journal" not in arguments:
+        # Names of journals are those of processes and seconds.
+        arguments += ("--journal", f"planned-{len([*directory.iterdir()])}.jsonl")
     command = ["cclmark", *map(str, arguments)]
     out, err = (TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2))
     ended: object = 0

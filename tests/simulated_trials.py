@@ -1,5 +1,6 @@
 """Trials whose times a function gives, see cclmark.kinds.experiment.measured_trials.Measuring."""
 
+import math
 import random
 from collections.abc import Mapping, Sequence
 
@@ -32,6 +33,23 @@ def stored_document(result: TuneResult) -> Document:
 def text_of(result: TuneResult) -> str:
     """What a terminal shows of a result."""
     return TextLines(View()).whole(stored_document(result))
+
+
+def driven(steps, times_of, most=math.inf):
+    """The end of a search that yields batches, and its batches.
+
+    ``times_of``: the times of a batch by cell. After ``most`` batches the deadline has passed.
+    """
+    times, batches = None, []
+    while True:
+        try:
+            batch = steps.send(times)
+        except StopIteration as end:
+            return end.value, batches
+        times = None
+        if len(batches) < most:
+            batches.append(batch)
+            times = times_of(batch)
 
 
 class SimulatedTrials:

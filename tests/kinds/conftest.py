@@ -1,6 +1,10 @@
 """What tests of the commands of several kinds share."""
 
+import shlex
+
 import pytest
+
+from goldens import require_outcomes
 
 
 @pytest.fixture
@@ -13,6 +17,27 @@ def refused(cclmark):
         assert run.written() == []
 
     return refuse
+
+
+@pytest.fixture
+def refusals(cclmark, request):
+    """Compares the messages of refused commands with those stored in a file of the room.
+
+    Variables may precede a command, in brackets. Nothing is started, printed or written.
+    """
+
+    def require(name, env):
+        def error(line):
+            given, _, words = line.rpartition("] ")
+            variables = dict(one.split("=", 1) for one in shlex.split(given.removeprefix("[")))
+            run = cclmark(*shlex.split(words), env={**env, **variables}, code=(2, 3))
+            assert (run.out, run.written()) == ("", [])
+            _, _, message = run.err.strip().rpartition("\n\n")  # behind the use of the command
+            return f"{run.code}: {message}"
+
+        require_outcomes(request.path.with_name(name), error)
+
+    return require
 
 
 @pytest.fixture

@@ -105,6 +105,7 @@ by_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 FILES = ("kind", "plan", "result", "run", "figures", "document", "command", "request")
+UNMEASURED = {"run": "nothing is measured"}
 # What a room does not have, and why.
 WITHOUT = {
     COLLECTIVE: {
@@ -114,20 +115,15 @@ WITHOUT = {
     PAIRS: {"result": "that of a case"},
     P2P: {"result": "in journal/, because copies are compared with other runs"},
     "check": {"figures": "a verdict has none"},
-    "pieces": {
-        "command": "an option of the commands of collectives",
-        "request": "that of collectives",
-    },
+    "pieces": {"command": "of collectives, with an option", "request": "that of collectives"},
     "profile": {
         "plan": "the program decides what is executed",
         "result": "in journal/, because imported traces have it too",
         "run": "the program is the user's",
     },
     "tune": {"run": "ranks measure the trials of an experiment"},
-    "need": {"run": "nothing is measured"},
-    "predict": {"run": "nothing is measured"},
-    "scaling": {"run": "nothing is measured", "command": "predict, with --model"},
-    "simulate": {"run": "nothing is measured"},
+    **dict.fromkeys(("need", "predict", "simulate"), UNMEASURED),
+    "scaling": {**UNMEASURED, "command": "predict, with --model"},
     "doctor": {"run": "no rank takes part"},
 }
 
@@ -194,6 +190,12 @@ def wrong(result):
     return replace(result, status="wrong", verification=Verification(**WRONG))
 
 
+def reason_in_csv(journal, result):
+    journal.results = [result]
+    rows = [*csv.DictReader("".join(replayed(journal, "csv")).splitlines())]
+    return rows[0]["reason"]
+
+
 @pytest.mark.parametrize(
     ("kind", "reason"),
     [
@@ -205,17 +207,12 @@ def wrong(result):
 def test_the_reason_of_wrong_data_is_its_first_wrong_element(kind, reason):
     """In a table of rows that a program reads."""
     journal = journal_of(lines_of(kind))
-    journal.results = [wrong(one) for one in journal.results if one.is_measured][:1]
-    rows = [*csv.DictReader("".join(replayed(journal, "csv")).splitlines())]
-    assert rows[0]["reason"] == reason
+    one = next(wrong(one) for one in journal.results if one.is_measured)
+    assert reason_in_csv(journal, one) == reason
     if kind == "overlap":
-        (one,) = journal.results
-        compute = msgspec.structs.replace(
-            one, verification=Verification(0), compute_findings=WRONG["findings"]
-        )
-        journal.results = [compute]
-        (row,) = csv.DictReader("".join(replayed(journal, "csv")).splitlines())
-        assert row["reason"] == f"rank 0, the compute: {TEXT}"
+        findings = {"verification": Verification(0), "compute_findings": WRONG["findings"]}
+        compute = msgspec.structs.replace(one, **findings)
+        assert reason_in_csv(journal, compute) == f"rank 0, the compute: {TEXT}"
 
 
 @pytest.mark.parametrize("kind", [one for one in KINDS if one not in NOT_CHECKED])
@@ -262,18 +259,14 @@ def test_what_is_unknown_makes_no_verdict_good(kind, state):
         assert set(severities) & {"bad", "look"}, found
     if state is died and kind != "profile":
         assert not headline(run), headline(run)
+    # With references, findings have the figures that they state.
+    insights_on(journal, ReferenceNotes(shipped_references))
 
 
 #: Fields without a unit: shares, ratios, and the ends of their intervals.
 PLAIN = re.compile(
     r"spread|share|.*half_width|(.*_)?ratio(_low|_high)?|(.*_)?slow_down|(.*_)?evaluated|\w+_loss"
 )
-
-
-@by_kind
-@pytest.mark.parametrize("state", STATES)
-def test_findings_have_the_figures_that_they_state(kind, state):
-    insights_on(journal_of(state(lines_of(kind))), ReferenceNotes(shipped_references))
 
 
 #: Rules with figures that none of the journals triggers; tests of rooms do, with the same checks.

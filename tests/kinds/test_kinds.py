@@ -37,23 +37,15 @@ def test_a_plan_of_another_kind_is_refused():
         items_of([COPY, CASE], Transfer)
 
 
-def test_pairs_measure_each_case_between_every_two():
+def test_items_are_pairs_of_ranks_and_the_memory_of_every_rank():
     items = KINDS[PAIRS].items([CASE], 3)
     assert sorted(item.pair for item in items) == [(0, 1), (0, 2), (1, 2)]
     assert KINDS[COLLECTIVE].items([CASE], 3) == [CASE]
-
-
-def test_the_memory_of_every_rank_is_an_item():
     larger = replace(CASE, size_bytes=128, count=32)
     items = KINDS[MEMORY].items([CASE, larger], 2)
-    assert [(one.case, one.rank) for one in items] == [
-        (CASE, 0),
-        (CASE, 1),
-        (larger, 0),
-        (larger, 1),
-    ]
-    assert items[1:3] == [RankMemory(CASE, 1), RankMemory(larger, 0)]
-    assert items[-1] == RankMemory(larger, 1)
+    expected = [RankMemory(case, rank) for case in (CASE, larger) for rank in (0, 1)]
+    assert [*items] == expected
+    assert (items[1:3], items[-1]) == (expected[1:3], expected[-1])
     with pytest.raises(IndexError):
         items[4]
 
@@ -84,16 +76,9 @@ def test_what_is_given_up_with_a_message_between_hosts():
     assert not kind.falls_with(copy, first, "communicator creation")
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        kind
-        for kind in KINDS.values()
-        if kind.name not in (PROFILE, NEED, PREDICT, SCALING, SIMULATE, DOCTOR)
-    ],
-)
-def test_every_kind_that_ranks_measure_has_a_runner(kind):
-    assert callable(kind.runner())
+def test_every_kind_that_ranks_measure_has_a_runner():
+    without = (PROFILE, NEED, PREDICT, SCALING, SIMULATE, DOCTOR)
+    assert all(callable(kind.runner()) for name, kind in KINDS.items() if name not in without)
 
 
 # Branches on the type of an item or result, or on the name of a kind. The tables, the modules of a
@@ -145,22 +130,17 @@ def test_the_main_figures_are_at_the_top_of_a_page_unless_noise_decides(path):
     assert all(f"<b>{one.value} " in page for one in found)
 
 
-def test_every_kind_has_a_journal_whose_main_figures_are_known():
-    assert {read_journal(path).kind for path in JOURNALS} == {*KINDS}
-
-
 def test_main_figures_are_those_of_the_document():
     """Written by hand, from the tables of these journals."""
-    pairs = RESULTS / "h200x4" / "report" / "pairs.jsonl"
-    texts = {
-        path.stem: [
-            f"{one.label}: {one.value} {one.unit} ({one.note})" for one in head_figures(path)
-        ]
-        for path in (*JOURNALS, pairs)
-    }
-    assert "slowest pair: 284.66 GB/s (DEV0–DEV2)" in texts["pairs"]
-    assert "failed: 1 of 2 checks ()" in texts["check"]
-    assert "step: 6.066 ms (7.291 ms in the program)" in texts["replay"]
-    assert "communication of a step: 2.835 ms (5.224 ms in the program)" in texts["replay"]
-    assert "time in operations: 95.8 % (of the time of rank 0)" in texts["profile"]
-    assert "mean speed-up: 84.311 × (over all sizes)" in texts["tune"]
+    assert {read_journal(path).kind for path in JOURNALS} == {*KINDS}
+    for name, text in {
+        "pairs": "slowest pair: 284.66 GB/s (DEV0–DEV2)",
+        "check": "failed: 1 of 2 checks ()",
+        "replay": "step: 6.066 ms (7.291 ms in the program)",
+        "replay.jsonl": "communication of a step: 2.835 ms (5.224 ms in the program)",
+        "profile": "time in operations: 95.8 % (of the time of rank 0)",
+        "tune": "mean speed-up: 84.311 × (over all sizes)",
+    }.items():
+        journals = RESULTS / "h200x4" / "report" if name == "pairs" else TESTS / "journals"
+        found = head_figures(journals / f"{name.partition('.')[0]}.jsonl")
+        assert text in [f"{one.label}: {one.value} {one.unit} ({one.note})" for one in found]

@@ -15,18 +15,13 @@ def memory_of(run):
 @pytest.mark.parametrize(
     ("flags", "kind"),
     [
-        (("--timing", "throughput"), "plain"),
-        (("--timing", "auto"), "plain"),
-        (("-G", "2"), "library"),
-        (("--timing", "graph", "--memory", "plain"), "plain"),
-        (("--memory", "library"), "library"),
-        (("--memory", "vmm"), "vmm"),
-        (("-R", "1"), "library"),
-        (("-R", "2"), "library"),
+        *(("--timing throughput", "plain"), ("--timing auto", "plain"), ("-G 2", "library")),
+        *(("--timing graph --memory plain", "plain"), ("--memory library", "library")),
+        *(("--memory vmm", "vmm"), ("-R 1", "library"), ("-R 2", "library")),
     ],
 )
 def test_the_memory_of_buffers_is_in_journal_and_head(cclmark, fake_cuda, flags, kind):
-    run = cclmark("all_reduce", *TWO, *flags, env=fake_cuda.env())
+    run = cclmark("all_reduce", *TWO, *flags.split(), env=fake_cuda.env())
     assert memory_of(run) == kind
     assert all(result.verification.wrong == 0 for result in run.journal.results)
     is_said = kind != "plain" or "--memory" in flags
@@ -43,69 +38,33 @@ def test_a_version_without_an_allocator_has_plain_memory(cclmark, fake_cuda):
 @pytest.mark.parametrize(
     ("flags", "old", "words"),
     [
-        (
-            *(("--memory", "library"), True),
-            "has no MemAlloc (NCCL has it since 2.19): use --memory plain",
-        ),
-        (("-R", "2", "--memory", "plain"), False, "a window needs memory of ncclMemAlloc"),
+        ("--memory library", True, "has no MemAlloc (NCCL has it since 2.19): use --memory plain"),
+        ("-R 2 --memory plain", False, "a window needs memory of ncclMemAlloc"),
     ],
 )
 def test_memory_that_the_library_cannot_use_skips_the_cases(cclmark, fake_cuda, flags, old, words):
-    run = cclmark("all_reduce", *TWO, *flags, code=3, env=fake_cuda.env(old=old))
+    run = cclmark("all_reduce", *TWO, *flags.split(), code=3, env=fake_cuda.env(old=old))
     assert {result.status for result in run.journal.results} == {"skipped"}
     assert words in run.journal.results[0].reason
     assert run.journal.results[0].reason in run.out
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        (
-            ("all_reduce", "--devices", "host", "--memory", "library"),
-            "buffers of the host are plain memory",
-        ),
-        (
-            ("all_reduce", "--devices", "host", "--memory", "torch"),
-            "buffers of the host are plain memory",
-        ),
-        (("all_reduce", "--memory", "pinned"), "'pinned' is not one of"),
-        (
-            ("experiment", "all_reduce", "--memory", "vmm", "--vary", "memory=plain"),
-            "--memory excludes --vary memory",
-        ),
-    ],
-)
-def test_memory_that_cannot_be_chosen_is_refused(refused, fake_cuda, command, words):
-    refused(*command, because=words, env=fake_cuda.env())
-
-
-def test_kinds_of_memory_are_compared_and_exported_under_their_names(
-    cclmark_in, fake_cuda, tmp_path
-):
-    for name, flags in (("a", ()), ("b", ("--memory", "plain"))):
-        cclmark_in(
-            tmp_path,
-            *("all_reduce", *TWO, "--timing", "graph", *flags, "--journal", f"{name}.jsonl"),
-            env=fake_cuda.env(),
-        )
-    compared = cclmark_in(tmp_path, "compare", "a.jsonl", "b.jsonl")
+def test_kinds_of_memory_are_compared_and_exported_under_their_names(cclmark, fake_cuda):
+    command, env = ("all_reduce", *TWO, "--timing", "graph"), fake_cuda.env()
+    cclmark(*command, "--journal", "a.jsonl", env=env)
+    cclmark(*command, "--memory", "plain", "--journal", "b.jsonl", env=env)
+    compared = cclmark("compare", "a.jsonl", "b.jsonl")
     assert "memory of nccl's buffers: library before, plain after" in compared.out
-    both = cclmark_in(tmp_path, "compare", "a.jsonl,b.jsonl", "b.jsonl", code=2)
+    both = cclmark("compare", "a.jsonl,b.jsonl", "b.jsonl", code=2)
     assert "memory of nccl's buffers: library there, plain here" in both.err
-    for format_name, words in (
-        ("markdown", "  buffers    of the library"),
+    of_library = "  buffers    of the library"
+    for name, words in (
+        *(("markdown", of_library), ("table", of_library), ("csv", "memory library")),
         ("nccl-tests", "# buffers of the library"),
-        ("table", "  buffers    of the library"),
     ):
-        assert words in cclmark_in(tmp_path, "export", "a.jsonl", "--format", format_name).out
-    exported = cclmark_in(tmp_path, "export", "a.jsonl", "--format", "csv").out
-    assert "memory library" in exported
-    assert "memory" not in cclmark_in(tmp_path, "export", "b.jsonl", "--format", "csv").out
-    resumed = cclmark_in(
-        *(tmp_path, "all_reduce", *TWO, "--timing", "graph", "--resume", "b.jsonl"),
-        code=2,
-        env=fake_cuda.env(),
-    )
+        assert words in cclmark("export", "a.jsonl", "--format", name).out
+    assert "memory" not in cclmark("export", "b.jsonl", "--format", "csv").out
+    resumed = cclmark(*command, "--resume", "b.jsonl", code=2, env=env)
     assert "--memory: plain in the journal, auto in this command" in resumed.err
 
 

@@ -23,14 +23,10 @@ from cclmark.document.soundness import of_noise
 from cclmark.document.text import half_width_text
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import DeviceTime, Samples, Settings
+from cclmark.journal.schema import DeviceTime, Samples
 from cclmark.journal.summaries import summarise
 from cclmark.work.cases import Case
-from samples import header_of
-
-SETTINGS = Settings(
-    *(8, 8, 0, 2.0, "auto", "max", 0.02, 1.0, 60.0, None, None, 1, 1, 1, 1, "none", 0)
-)
+from samples import header_of, usual_settings
 
 
 def case(size_bytes=8):
@@ -43,42 +39,29 @@ def samples(enqueue_us, device_us):
     return Samples([[1e-5, 1e-5]], device_s, [[enqueue_us * 0.5e-6, enqueue_us * 1e-6]], 20)
 
 
+SETTINGS = usual_settings(timing="auto", iterations=None)
+
+
 def result(time_us, device_us=None, *, size_bytes=8, reason=""):
-    measured = samples(time_us, time_us)
-    device = None
+    one, measured, device = case(size_bytes), samples(time_us, time_us), None
     if device_us is not None:
         replayed = samples(0.1, device_us)
-        device = DeviceTime(
-            replayed, summarise(case(size_bytes), replayed, SETTINGS), converged=False
-        )
-    return CaseResult(
-        0,
-        case(size_bytes),
-        "ok",
-        summary=summarise(case(size_bytes), measured, SETTINGS),
-        device=device,
-        device_reason=reason,
-    )
+        device = DeviceTime(replayed, summarise(one, replayed, SETTINGS), converged=False)
+    summary = summarise(one, measured, SETTINGS)
+    return CaseResult(0, one, "ok", summary=summary, device=device, device_reason=reason)
 
 
-@pytest.mark.parametrize(
-    ("enqueue_us", "device_us", "expected"),
-    [(9.0, 9.2, True), (9.0, 10.0, True), (5.0, 10.0, False), (5.0, None, False)],
-    ids=["as long", "nearly as long", "half as long", "no device times"],
-)
-def test_launches_determine_what_the_host_enqueues_no_faster(enqueue_us, device_us, expected):
-    assert launches_determine(samples(enqueue_us, device_us)) is expected
-
-
-def test_what_is_compared_has_device_times_wherever_launches_may_matter():
-    compared = partial(launches_determine, share=SHARE_OF_COMPARED_LAUNCHES)
+def test_launches_determine_what_the_host_enqueues_no_faster():
+    assert launches_determine(samples(9.0, 9.2))
+    assert launches_determine(samples(9.0, 10.0))
     assert not launches_determine(samples(5.0, 10.0))
+    # One rank without device times is enough not to know.
+    assert not launches_determine(samples(5.0, None))
+    assert not launches_determine(Samples([[1.0, 1.0]], [[1.0, None]], [[1.0, 1.0]], 1))
+    # What is compared has device times wherever launches may matter.
+    compared = partial(launches_determine, share=SHARE_OF_COMPARED_LAUNCHES)
     assert compared(samples(5.0, 10.0))
     assert not compared(samples(5.0, 50.0))
-
-
-def test_one_rank_without_device_times_is_enough_not_to_know():
-    assert not launches_determine(Samples([[1.0, 1.0]], [[1.0, None]], [[1.0, 1.0]], 1))
 
 
 @given(st.floats(1e-7, 1.0), st.floats(1e-7, 1.0), st.floats(0.1, 10.0))
@@ -136,22 +119,15 @@ def test_a_barrier_has_no_size_up_to_which_launches_determine_its_time():
     )
 
 
-@pytest.mark.parametrize(
-    ("half_width", "cell", "words"),
-    [
-        (0.031, "3.1", "±3.1 %"),
-        (0.9999, "100.0", "±100.0 %"),
-        (1.0001, ">100", "> ±100 %"),
-        (209.21, ">100", "> ±100 %"),
-        (None, "-", ""),
-    ],
-)
-def test_an_interval_that_reaches_zero_is_not_given_in_percent(half_width, cell, words):
-    assert half_width_text(half_width) == cell
-    one = result(9.0)
-    one.converged, one.summary.half_width = False, half_width
-    expected = "not converged" + (f", {words}" if words else "")
-    assert convergence_text(one) == f" ({expected})"
+def test_an_interval_that_reaches_zero_is_not_given_in_percent():
+    for half_width, cell, words in (
+        *((0.031, "3.1", ", ±3.1 %"), (0.9999, "100.0", ", ±100.0 %"), (None, "-", "")),
+        *((width, ">100", ", > ±100 %") for width in (1.0001, 209.21)),
+    ):
+        assert half_width_text(half_width) == cell
+        one = result(9.0)
+        one.converged, one.summary.half_width = False, half_width
+        assert convergence_text(one) == f" (not converged{words})"
 
 
 def test_a_peak_whose_device_time_did_not_converge_is_qualified():

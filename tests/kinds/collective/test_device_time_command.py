@@ -15,31 +15,22 @@ def slow_launches(fake_cuda):
     return fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US=str(LAUNCH_US))
 
 
-@pytest.fixture(scope="module")
-def measured(cclmark_in, slow_launches, tmp_path_factory):
-    return cclmark_in(tmp_path_factory.mktemp("auto"), "all_reduce", *ARGUMENTS, env=slow_launches)
-
-
-def test_a_case_has_the_cost_of_a_call_and_the_time_of_the_devices(measured):
-    assert measured.code == 0
-    assert measured.journal.header.settings.timing == "auto"
-    assert len(measured.journal.results) == 4
-    for result in measured.journal.results:
+def test_a_case_has_the_cost_of_a_call_and_the_time_of_the_devices(cclmark, slow_launches):
+    run = cclmark("all_reduce", *ARGUMENTS, env=slow_launches)
+    assert run.journal.header.settings.timing == "auto"
+    assert len(run.journal.results) == 4
+    for result in run.journal.results:
         assert (result.status, result.device_reason) == ("ok", "")
         assert result.summary.time_s > 0.9e-6 * LAUNCH_US
         assert result.device.summary.time_s < 0.5 * result.summary.time_s
         assert result.device.summary.clock == "device"
         assert result.device.samples.operations_per_sample % ITERATIONS == 0
         assert result.verification.wrong == 0
-
-
-def test_the_table_shows_both_and_names_the_largest_size(measured):
-    heads = [line for line in measured.out.splitlines() if "busbw" in line and "size" in line]
+    heads = [line for line in run.out.splitlines() if "busbw" in line and "size" in line]
     assert [line.split().count("device") for line in heads] == [2]
-    result = measured.journal.results[0]
-    assert format_time_us(result.device.summary.time_s) in measured.out
-    assert "launches determine the time up to 256 B: at 64 B a call costs" in measured.out
-    assert "replayed from graphs where launches determine the time" in measured.out
+    assert format_time_us(run.journal.results[0].device.summary.time_s) in run.out
+    assert "launches determine the time up to 256 B: at 64 B a call costs" in run.out
+    assert "replayed from graphs where launches determine the time" in run.out
 
 
 def test_graphs_are_longer_than_their_launch(cclmark, slow_launches):
@@ -52,7 +43,6 @@ def test_graphs_are_longer_than_their_launch(cclmark, slow_launches):
 
 def test_throughput_replays_nothing(cclmark, slow_launches):
     run = cclmark("all_reduce", *ARGUMENTS, "--timing", "throughput", env=slow_launches)
-    assert run.code == 0
     assert all(result.device is None for result in run.journal.results)
     assert "device" not in run.out.partition("all_reduce")[2]
 
@@ -60,7 +50,6 @@ def test_throughput_replays_nothing(cclmark, slow_launches):
 def test_a_rank_that_cannot_capture_leaves_the_cost_of_a_call(cclmark, slow_launches):
     env = {**slow_launches, "CCLMARK_FAKE_NO_CAPTURE": "1"}
     run = cclmark("all_reduce", *ARGUMENTS, env=env)
-    assert run.code == 0
     for result in run.journal.results:
         assert (result.status, result.device) == ("ok", None)
         assert "cuStreamBeginCapture" in result.device_reason
@@ -68,14 +57,10 @@ def test_a_rank_that_cannot_capture_leaves_the_cost_of_a_call(cclmark, slow_laun
 
 
 def test_the_host_has_no_graphs_to_replay(cclmark):
-    run = cclmark(
-        *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0"),
-        *("--timing", "auto"),
-    )
-    assert run.journal.header.settings.timing == "throughput"
-    assert all(
-        (result.device, result.device_reason) == (None, "") for result in run.journal.results
-    )
+    sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
+    journal = cclmark(*sweep, "--timing", "auto").journal
+    assert journal.header.settings.timing == "throughput"
+    assert {(one.device, one.device_reason) for one in journal.results} == {(None, "")}
 
 
 def test_graphs_of_several_launches_hold_many_operations(cclmark, fake_cuda):

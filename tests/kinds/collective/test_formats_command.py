@@ -50,17 +50,6 @@ def test_chosen_columns_are_rows_as_they_are_measured(cclmark, tmp_path):
     assert [row.split(",")[0] for row in again[1::2]] == [str(one) for one in SIZES]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (("--columns", "time"), "'time': did you mean 'time_us'? Choose from operation, ccl,"),
-        (("--columns", "time_us", "--format", "json"), "--columns requires --format table, csv"),
-    ],
-)
-def test_columns_that_cannot_be_shown_are_refused_before_the_run(refused, given, message):
-    refused(*ARGUMENTS, *given, because=message)
-
-
 def test_tells_of_wrong_data(cclmark):
     """In one format: the golden texts of all have a wrong result."""
     run = cclmark(*ARGUMENTS, "--inject", "corrupt:rank=1,index=5", "-N", "2", code=1)

@@ -26,23 +26,11 @@ PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 SLOW_LINKS = {(0, 1), (1, 0)}
 
 
-def changed(journal, at, **changes):
-    """The journal with its result number ``at`` changed."""
-    results = list(journal.results)
-    results[at] = replace(results[at], **changes)
-    return Journal(journal.header, results, footer=journal.footer)
-
-
-def shipped():
-    """The references that commands use."""
-    return ReferenceNotes(shipped_references)
-
-
 def slowed_copies(rate=1e9, header=COPIES.header):
     """The copies with another rate of the first one."""
     first = COPIES.results[0]
-    rates = {"bytes_per_s": rate, "flow_bytes_per_s": [rate]}
-    found = each(lambda one: figures(one, **rates) if one is first else {}, COPIES)
+    slow = figures(first, bytes_per_s=rate, flow_bytes_per_s=[rate])
+    found = each(lambda one: slow if one is first else {}, COPIES)
     return Journal(header, results=found.results, footer=COPIES.footer)
 
 
@@ -65,12 +53,16 @@ def with_rates(rate):
     return each(change, COPIES).results
 
 
+def changed(journal, at, **changes):
+    """The journal with its result number ``at`` changed."""
+    results = list(journal.results)
+    results[at] = replace(results[at], **changes)
+    return Journal(journal.header, results, footer=journal.footer)
+
+
 def place_of(operation, size_bytes):
-    return next(
-        number
-        for number, one in enumerate(COLLECTIVES.results)
-        if (one.case.operation, one.case.size_bytes) == (operation, size_bytes)
-    )
+    cases = [(one.case.operation, one.case.size_bytes) for one in COLLECTIVES.results]
+    return cases.index((operation, size_bytes))
 
 
 LIBRARIES = read_journal(H200X4 / "libraries.jsonl")
@@ -101,9 +93,8 @@ def at(operation, size_bytes, *, status="ok", verification=None, **changes):
     """The journal with other figures of one case."""
     place = place_of(operation, size_bytes)
     one = COLLECTIVES.results[place]
-    checked = verification or one.verification
-    own = figures(one, **changes)
-    return changed(COLLECTIVES, place, status=status, verification=checked, **own)
+    own = {"verification": verification or one.verification, **figures(one, **changes)}
+    return changed(COLLECTIVES, place, status=status, **own)
 
 
 def busbw(operation, size_bytes):
@@ -112,11 +103,17 @@ def busbw(operation, size_bytes):
 
 def slow_pairs():
     """Small messages of one pair, whose times have the two levels of a processor's launches."""
+
+    def change(one):
+        is_slow = (one.case.pair, one.case.size_bytes) == ((0, 1), 8)
+        return figures(one, time_s=1e-4) if is_slow else {}
+
+    return each(change, PAIRS)
+
+
+def slow_rank():
     return each(
-        lambda one: (
-            figures(one, time_s=1e-4) if (one.case.pair, one.case.size_bytes) == ((0, 1), 8) else {}
-        ),
-        PAIRS,
+        lambda one: figures(one, slowest_rank=2) if one.case.operation == "all_gather" else {}
     )
 
 
@@ -182,117 +179,86 @@ SKIPPED = {**HUNG, "status": "skipped", "verification": None, "converged": False
 UNEXPLAINED = each(
     lambda one: {"explanation": Explanation(one.index, reason=f"reason {one.index % 5}")}
 )
-#: The journals, and whether they are compared with the references that commands use.
-JOURNALS = {
+WRONG_PEAK = {
+    "verification": Verification(1, [WrongOutput(3, 1, 7, "1", "2")]),
+    **{"status": "wrong", "busbw_bytes_per_s": 9e11},
+}
+STOPPED = Footer("x", 130, 1.0, "interrupted by SIGINT")
+DIED = Footer("x", 4, 1.0, "rank 2 died\n  s")
+#: Compared with the references that commands use.
+WITH_REFERENCES = {
     # Of a good machine nothing stands out.
-    "collectives": (COLLECTIVES, True),
-    "copies": (COPIES, True),
-    "pairs": (PAIRS, False),
-    "nothing": (Journal(COPIES.header), False),
+    **{"collectives": COLLECTIVES, "copies": COPIES},
+    # A dip, a slow rank, and bandwidth far below that of the links.
+    "dip": at("all_reduce", 128 << 20, busbw_bytes_per_s=busbw("all_reduce", 128 << 20) / 2),
+    "slow-rank": slow_rank(),
+    "below-the-links": read_journal(H200X4 / "runs" / "ctas8.jsonl"),
+    **{"above-the-reference": faster(), "small-messages": faster(most_bytes=128)},
+    "crowded": without_limits(links=[], relations=[], **CROWDED),
+}
+JOURNALS = {
+    **WITH_REFERENCES,
+    **{"pairs": PAIRS, "nothing": Journal(COPIES.header)},
     # Wrong data comes first and is no peak, and unchecked data is no right data.
-    "wrong": (changed(COLLECTIVES, 5, status="wrong", verification=WRONG), False),
-    "wrong-peak": (
-        at(
-            "all_reduce",
-            512 << 20,
-            status="wrong",
-            verification=Verification(1, [WrongOutput(3, 1, 7, "1", "2")]),
-            busbw_bytes_per_s=9e11,
-        ),
-        False,
-    ),
-    "unchecked": (each(lambda _: {"verification": None}), False),
-    "skipped": (each(lambda _: SKIPPED), False),
-    # A dip, a slow rank, bandwidth far below that of the links, and more than they carry.
-    "dip": (
-        at("all_reduce", 128 << 20, busbw_bytes_per_s=busbw("all_reduce", 128 << 20) / 2),
-        True,
-    ),
-    "slow-rank": (
-        each(
-            lambda one: figures(one, slowest_rank=2) if one.case.operation == "all_gather" else {}
-        ),
-        True,
-    ),
-    "below-the-links": (read_journal(H200X4 / "runs" / "ctas8.jsonl"), True),
-    "above-the-links": (at("all_reduce", 512 << 20, busbw_bytes_per_s=9e11), False),
-    "above-the-reference": (faster(), True),
-    "small-messages": (faster(most_bytes=128), True),
-    "slow-copy": (slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3), False),
-    "slow-copy-on-hosts": (on_devices(lambda k: {"host": f"h{k // 2}", "index": k % 2}), False),
-    "slow-copy-of-the-host": (on_devices(lambda _: {"runtime": "host"}), False),
-    "slow-copy-injected": (injected(), False),
-    "slow-pairs": (slow_pairs(), False),
-    "swept-blocks": (read_journal(H200X4 / "p2p_blocks.jsonl"), False),
+    "wrong": changed(COLLECTIVES, 5, status="wrong", verification=WRONG),
+    "wrong-peak": at("all_reduce", 512 << 20, **WRONG_PEAK),
+    "unchecked": each(lambda _: {"verification": None}),
+    "skipped": each(lambda _: SKIPPED),
+    "above-the-links": at("all_reduce", 512 << 20, busbw_bytes_per_s=9e11),
+    "slow-copy": slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3),
+    "slow-copy-on-hosts": on_devices(lambda k: {"host": f"h{k // 2}", "index": k % 2}),
+    "slow-copy-of-the-host": on_devices(lambda _: {"runtime": "host"}),
+    **{"slow-copy-injected": injected(), "slow-pairs": slow_pairs()},
+    "swept-blocks": read_journal(H200X4 / "p2p_blocks.jsonl"),
     # Runs that ended early, and parts that did.
-    "no-end": (of(COLLECTIVES.results[:10], footer=None), False),
-    "interrupted": (
-        of(COLLECTIVES.results[:10], footer=Footer("x", 130, 1.0, "interrupted by SIGINT")),
-        False,
-    ),
-    "died": (of(COLLECTIVES.results[:10], footer=Footer("x", 4, 1.0, "rank 2 died\n  s")), False),
-    "one-hung": (changed(COLLECTIVES, 0, **HUNG, reason="rank 1 hung\nlong"), False),
-    "one-skipped": (changed(COLLECTIVES, 0, **{**HUNG, "status": "skipped"}, reason="-"), False),
+    "no-end": of(COLLECTIVES.results[:10], footer=None),
+    "interrupted": of(COLLECTIVES.results[:10], footer=STOPPED),
+    "died": of(COLLECTIVES.results[:10], footer=DIED),
+    "one-hung": changed(COLLECTIVES, 0, **HUNG, reason="rank 1 hung\nlong"),
+    "one-skipped": changed(COLLECTIVES, 0, **{**HUNG, "status": "skipped"}, reason="-"),
     # Nothing stands out only where something was measured, and could be compared.
-    "hung-pairs": (of([replace(one, **HUNG) for one in PAIRS.results], PAIRS.header), False),
-    "hung-copies": (of([replace(one, **HUNG) for one in COPIES.transfers], COPIES.header), False),
-    "one-pair": (
-        of([one for one in PAIRS.results if one.case.pair == (0, 1)], PAIRS.header),
-        False,
-    ),
-    "without-limits": (without_limits(links=[], relations=[]), False),
-    "crowded": (without_limits(links=[], relations=[], **CROWDED), True),
+    "hung-pairs": of([replace(one, **HUNG) for one in PAIRS.results], PAIRS.header),
+    "hung-copies": of([replace(one, **HUNG) for one in COPIES.transfers], COPIES.header),
+    "one-pair": of([one for one in PAIRS.results if one.case.pair == (0, 1)], PAIRS.header),
+    "without-limits": without_limits(links=[], relations=[]),
     # Noise: of medians, of samples, and where the command has no option for it.
-    "noisy": (noisy(), False),
-    "scattered": (summaries(spread=0.5), False),
-    "scattered-few": (summaries(spread=0.5, half_width=None), False),
-    "one-unknown": (one_unknown_median(), False),
-    "unsure": (unsure(), False),
-    "unsure-trace": (unsure(Trace("t.pftrace", "perfetto", 1)), False),
+    **{"noisy": noisy(), "scattered": summaries(spread=0.5)},
+    "scattered-few": summaries(spread=0.5, half_width=None),
+    **{"one-unknown": one_unknown_median(), "unsure": unsure()},
+    "unsure-trace": unsure(Trace("t.pftrace", "perfetto", 1)),
     # Each library's own peak is judged, however small the message that it was at.
-    "libraries": (LIBRARIES, False),
-    "two-libraries": (read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"), False),
-    "unexplained": (UNEXPLAINED, False),
+    "libraries": LIBRARIES,
+    "two-libraries": read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"),
+    "unexplained": UNEXPLAINED,
 }
 
 
 @pytest.mark.parametrize("name", JOURNALS)
 def test_statements_about_a_run(name):
-    journal, has_references = JOURNALS[name]
-    found = insights_on(journal, shipped() if has_references else None)
+    journal = JOURNALS[name]
+    has_references = name in WITH_REFERENCES
+    found = insights_on(journal, ReferenceNotes(shipped_references) if has_references else None)
     lines = [measured_words(journal), headline_of(journal)]
     for one in found:
         lines += [f"{one.severity}: {one.sentence}", *([f"  {one.advice}"] * bool(one.advice))]
     require_golden(f"texts/run-{name}.txt", "\n".join([*lines, ""]))
 
 
-@pytest.mark.parametrize(
-    ("header", "rate", "words"),
-    [
-        (
-            with_links({"kind": "SYS", "limit_bytes_per_s": 0.0}),
-            2e8,
-            "395.9 to 396.1 GB/s over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS.",
-        ),
+def test_the_fastest_copies_by_kind_and_limit_of_their_links():
+    half = {"limit_bytes_per_s": 225e9}
+    of_limits = "200.0 to 396.1 GB/s, the fastest 88% of its limit."
+    of_kinds = "395.9 to 396.1 GB/s over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS."
+    for header, rate, words in (
+        (with_links({"kind": "SYS", "limit_bytes_per_s": 0.0}), 2e8, of_kinds),
         # The links are unknown, and the pairs have little in common.
         (replace(COPIES.header, relations=[]), 2e8, "395.9 GB/s (the median of 12 pairs)."),
         # The limit is that of the fastest pair, not of the first one.
-        (
-            with_links({"limit_bytes_per_s": 225e9}),
-            2e11,
-            "200.0 to 396.1 GB/s, the fastest 88% of its limit.",
-        ),
-        (
-            with_links({"limit_bytes_per_s": 225e9}, limit_bytes_per_s=0.0),
-            2e11,
-            "200.0 to 396.1 GB/s.",
-        ),
-    ],
-)
-def test_the_fastest_copies_by_kind_and_limit_of_their_links(header, rate, words):
-    assert headline_of(Journal(header, results=with_rates(rate))) == (
-        f"The fastest copies between two devices (CE, write, 512 MiB) run at {words}"
-    )
+        (with_links(half), 2e11, of_limits),
+        (with_links(half, limit_bytes_per_s=0.0), 2e11, "200.0 to 396.1 GB/s."),
+    ):
+        assert headline_of(Journal(header, results=with_rates(rate))) == (
+            f"The fastest copies between two devices (CE, write, 512 MiB) run at {words}"
+        )
 
 
 def test_what_several_runs_say_alike_is_said_once():
@@ -300,11 +266,9 @@ def test_what_several_runs_say_alike_is_said_once():
         Finding("data-not-checked", "look", "No output was checked.", advice="-c 1"),
         Finding("notice", "note", "Odd."),
     )
+    both = dataclasses.replace(same, sentence="Both runs: No output was checked.")
     assert together([("", [same, other])]) == [("", [same, other])]
-    assert together([("a", [same]), ("b", [same, other])]) == [
-        ("", [replace_text(same, "Both runs: No output was checked.")]),
-        ("b", [other]),
-    ]
+    assert together([("a", [same]), ("b", [same, other])]) == [("", [both]), ("b", [other])]
     names = [f"run{number}" for number in range(11)]
     found = [(name, [same] if number < 8 else [other]) for number, name in enumerate(names)]
     groups = dict(together(found))
@@ -347,32 +311,20 @@ def test_what_another_tool_does_not_tell_is_no_difference():
 def test_a_page_of_several_runs_says_once_what_nobody_checked():
     unchecked = [read_journal(H200X4 / "runs" / f"default-{n}.jsonl") for n in (1, 2, 3)]
     page = page_of([NamedRun(f"run{n}", journal) for n, journal in enumerate(unchecked)])
-    found = [
-        one.sentence for _, group in page.insights for one in group if "checked" in one.sentence
-    ]
-    assert len(found) == 1
-    assert found[0].startswith("All 3 runs: No output was checked")
+    sentences = [one.sentence for _, group in page.insights for one in group]
+    (found,) = [one for one in sentences if "checked" in one]
+    assert found.startswith("All 3 runs: No output was checked")
 
 
 def test_the_footnote_of_another_librarys_reference_says_so():
     page = page_of([NamedRun("", LIBRARIES, ReferenceNotes(shipped_references))])
-    notes = [note for note in page.peaks.notes if note.startswith("Reference of all_reduce · mpi")]
-    assert len(notes) == 1
-    assert "NCCL 2.28.9, multicast off; differs: NCCL there, MPI here" in notes[0]
+    (note,) = [it for it in page.peaks.notes if it.startswith("Reference of all_reduce · mpi")]
+    assert "NCCL 2.28.9, multicast off; differs: NCCL there, MPI here" in note
 
 
-def replace_text(insight, text):
-    return dataclasses.replace(insight, sentence=text)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("another run is active", "Another run is active."),
-        ("nccl is old.", "nccl is old."),
-        ("host:0 is slow", "host:0 is slow."),
-        ("NCCL_PROTO=LL is set", "NCCL_PROTO=LL is set."),
-    ],
-)
-def test_findings_are_sentences(text, found):
-    assert sentence(text) == found
+def test_findings_are_sentences():
+    for text, found in (
+        *(("another run is active", "Another run is active."), ("nccl is old.", "nccl is old.")),
+        *(("host:0 is slow", "host:0 is slow."), ("NCCL_PROTO=LL is set", "NCCL_PROTO=LL is set.")),
+    ):
+        assert sentence(text) == found

@@ -1,5 +1,8 @@
 """Every operation on host devices: what the journal holds is complete and agrees with itself."""
 
+from itertools import product
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
@@ -7,6 +10,7 @@ from cclmark.journal.sample_times import with_short_figures
 from cclmark.journal.summaries import summarise
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES, OPERATIONS, REDUCTIONS
 from commands import REPOSITORY
+from refusals import require_refusals
 
 RANKS = 3
 SHORT = ("-n", "2", "-w", "1")
@@ -35,9 +39,7 @@ def test_both_placements_are_right_and_have_every_sample(everything, operation):
         assert len(sizes) == 2, "one size for each of 96 and 768 bytes"
     assert {(result.case.size_bytes, result.case.in_place) for result in results} == expected
     for result in results:
-        assert result.status == "ok"
-        assert result.verification is not None
-        assert result.verification.wrong == 0
+        assert (result.status, result.verification.wrong) == ("ok", 0)
         assert (result.case.reduction is not None) == OPERATIONS[operation].reduces
         assert (result.case.root is not None) == OPERATIONS[operation].rooted
         samples, summary = result.samples, result.summary
@@ -72,40 +74,33 @@ def test_one_rank_is_enough(cclmark):
 
 
 def test_every_dtype_with_every_reduction_is_exact(cclmark):
+    operations = ("all_reduce", "reduce_scatter")
     run = cclmark(
-        *("collectives", "--only", "all_reduce,reduce_scatter", "--devices", "host:2"),
+        *("collectives", "--only", ",".join(operations), "--devices", "host:2"),
         *("-d", "all", "-o", "all", "-b", "800", "-e", "800", "-n", "1", "-w", "0"),
     )
     results = run.journal.results
-    for operation in ("all_reduce", "reduce_scatter"):
-        measured = {
-            (result.case.dtype, result.case.reduction)
-            for result in of(run.journal, operation)
-            if result.status == "ok"
-        }
-        assert measured == {(dtype, name) for dtype in DTYPE_BYTES for name in REDUCTIONS}
+    measured = {
+        (one.case.operation, one.case.dtype, one.case.reduction)
+        for one in results
+        if one.status == "ok"
+    }
+    assert measured == {*product(operations, DTYPE_BYTES, REDUCTIONS)}
     assert all(result.verification.wrong == 0 for result in results)
 
 
-def test_every_dtype_is_moved(cclmark):
+def test_every_dtype_is_moved_from_every_root(cclmark):
+    rooted = ("broadcast", "gather", "scatter")
+    operations = ("all_gather", "alltoall", "sendrecv", *rooted)
     run = cclmark(
-        *("collectives", "--only", "all_gather,broadcast,alltoall,gather,scatter,sendrecv"),
-        *("--devices", "host:2", "-d", "all", "-b", "256", "-e", "256", "-n", "1", "-w", "0"),
+        *("collectives", "--only", f"{','.join(operations)},reduce", "-d", "all", "-r", "all"),
+        *("--devices", f"host:{RANKS}", "-b", "480", "-e", "480", "-n", "1", "-w", "0"),
     )
     assert {result.status for result in run.journal.results} == {"ok"}
-    for operation in ("all_gather", "broadcast", "alltoall", "gather", "scatter", "sendrecv"):
+    for operation in operations:
         assert {result.case.dtype for result in of(run.journal, operation)} == set(DTYPE_BYTES)
-
-
-def test_every_rank_can_be_the_root(cclmark):
-    run = cclmark(
-        *("collectives", "--only", "broadcast,reduce,gather,scatter", "-r", "all"),
-        *("--devices", f"host:{RANKS}", "-b", "480", "-e", "480", *SHORT),
-    )
-    for operation in ("broadcast", "reduce", "gather", "scatter"):
-        results = of(run.journal, operation)
-        assert {result.case.root for result in results} == set(range(RANKS))
-        assert {result.status for result in results} == {"ok"}
+    for operation in (*rooted, "reduce"):
+        assert {result.case.root for result in of(run.journal, operation)} == set(range(RANKS))
 
 
 @pytest.mark.parametrize(
@@ -138,81 +133,72 @@ def test_collectives_of_choice_share_one_launch(cclmark):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "rows"),
-    [
-        ("uniform", [(256, 256, 256)] * 3),
-        ("matrix", [(0, 192, 576), (192, 192, 0), (0, 0, 0)]),
-    ],
+    ("chosen", "rows"),
+    [((), [(256, 256, 256)] * 3), (("--pattern",), [(0, 192, 576), (192, 192, 0), (0, 0, 0)])],
 )
-def test_uneven_parts(cclmark, tmp_path, pattern, rows):
+def test_uneven_parts(cclmark, tmp_path, chosen, rows):
     matrix = tmp_path / "shares.txt"
     matrix.write_text("# what each rank sends\n0 1 3\n\n1,1,0\n0 0 0\n")
-    chosen = ("--pattern", f"matrix:{matrix}") if pattern == "matrix" else ()
+    words = (*chosen, f"matrix:{matrix}") if chosen else ()
     sizes = ("-b", "3072", "-e", "3072")
-    run = cclmark("alltoallv", "--devices", f"host:{RANKS}", *sizes, *SHORT, *chosen)
+    run = cclmark("alltoallv", "--devices", f"host:{RANKS}", *sizes, *SHORT, *words)
     for result in run.journal.results:
         assert (result.status, result.case.size_bytes) == ("ok", 3072)
         assert result.case.matrix == sum(rows, ())
 
 
-class TestTimings:
-    def measure(self, cclmark, *arguments):
-        return cclmark(
-            *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "128"), *arguments
-        ).journal.results
+def measure(cclmark, *arguments):
+    sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "128")
+    return cclmark(*sweep, *arguments).journal.results
 
-    @pytest.mark.parametrize(
-        ("arguments", "samples", "operations"),
-        [
-            (("-n", "1", "-w", "3"), 1, 1),
-            (("-n", "5", "-w", "3"), 1, 5),
-            (("-n", "5", "-w", "1", "-z", "1"), 5, 1),
-            (("-n", "5", "-w", "1", "--timing", "blocking", "-c", "3"), 5, 1),
-            (("-n", "5", "-w", "1", "--timing", "per-op"), 5, 1),
-            (("-n", "2", "-w", "0", "-c", "0"), 1, 2),
-        ],
-    )
-    def test_fixed_counts(self, cclmark, arguments, samples, operations):
-        for result in self.measure(cclmark, *arguments):
-            assert result.summary.samples == len(result.samples.host_s) == samples
-            assert len(result.samples.device_s) == samples
-            assert result.samples.operations_per_sample == operations
-            assert (result.warmup_batches > 0) == ("0" not in arguments[:4])
-            is_blocking = "-z" in arguments or "blocking" in arguments
-            assert not is_blocking or result.summary.clock == "host"
-            checked = result.verification
-            assert (checked is None) == (arguments[-2:] == ("-c", "0"))
-            assert checked is None or checked.wrong == 0
 
-    def test_cycles_repeat_the_sweep(self, cclmark):
-        results = self.measure(cclmark, "-n", "1", "-w", "1", "-N", "3")
-        assert [result.cycle for result in results] == [0] * 4 + [1] * 4 + [2] * 4
+@pytest.mark.parametrize(
+    ("arguments", "samples", "operations"),
+    [
+        ("-n 1 -w 3", 1, 1),
+        ("-n 5 -w 3", 1, 5),
+        ("-n 5 -w 1 -z 1", 5, 1),
+        ("-n 5 -w 1 --timing blocking -c 3", 5, 1),
+        ("-n 5 -w 1 --timing per-op", 5, 1),
+        ("-n 2 -w 0 -c 0", 1, 2),
+    ],
+)
+def test_fixed_counts(cclmark, arguments, samples, operations):
+    for result in measure(cclmark, *arguments.split()):
+        assert result.summary.samples == len(result.samples.host_s) == samples
+        assert len(result.samples.device_s) == samples
+        assert result.samples.operations_per_sample == operations
+        assert (result.warmup_batches > 0) == ("-w 0" not in arguments)
+        is_blocking = "-z" in arguments or "blocking" in arguments
+        assert not is_blocking or result.summary.clock == "host"
+        checked = result.verification
+        assert (checked is None) == arguments.endswith("-c 0")
+        assert checked is None or checked.wrong == 0
 
-    @pytest.mark.parametrize(
-        ("arguments", "reason"),
-        [
-            (("--timing", "graph"), "graph"),
-            (("-m", "3"), "does not support groups of operations"),
-        ],
-    )
-    def test_what_host_devices_cannot_do_is_skipped_with_the_reason(
-        self, cclmark, arguments, reason
-    ):
-        sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
-        run = cclmark(*sweep, *arguments, code=3)
-        assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
-        assert all(reason in result.reason for result in run.journal.results)
-        assert run.journal.results[0].reason in run.out
+
+def test_cycles_repeat_the_sweep(cclmark):
+    results = measure(cclmark, "-n", "1", "-w", "1", "-N", "3")
+    assert [result.cycle for result in results] == [0] * 4 + [1] * 4 + [2] * 4
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [("--timing", "graph", "graph"), ("-m", "3", "does not support groups of operations")],
+)
+def test_what_host_devices_cannot_do_is_skipped_with_the_reason(cclmark, option, value, reason):
+    sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
+    run = cclmark(*sweep, option, value, code=3)
+    assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
+    assert all(reason in result.reason for result in run.journal.results)
+    assert run.journal.results[0].reason in run.out
 
 
 def test_two_runs_at_once_do_not_meet(background):
     arguments = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-n", "20", "-w", "1")
     runs = [background(*arguments) for _ in range(2)]
-    ended = [run.finish() for run in runs]
-    for run in ended:
-        assert run.code == 0, run.err
-        assert len(run.journal.results) == 10
-    pids = [{device.pid for device in run.journal.header.devices} for run in ended]
+    journals = [run.finish(code=0).journal for run in runs]
+    assert [len(one.results) for one in journals] == [10, 10]
+    pids = [{device.pid for device in one.header.devices} for one in journals]
     assert not pids[0] & pids[1]
 
 
@@ -221,56 +207,52 @@ def test_two_runs_of_one_command_have_journals_of_their_own(cclmark):
     assert cclmark(*short).journal_path != cclmark(*short).journal_path
 
 
-class TestInjection:
-    @pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "alltoall"])
-    def test_corruption_is_found_where_it_was_put(self, cclmark, operation):
-        run = cclmark(
-            *(operation, "--devices", "host:2", "-b", "128", "-e", "128", *SHORT),
-            *("--inject", "corrupt:rank=1,index=5"),
-            code=1,
-        )
-        results = run.journal.results
-        assert [result.case.in_place for result in results] == [False, True]
-        for result in results:
-            assert result.status == "wrong"
-            assert result.verification.wrong == 1
-            (found,) = result.verification.findings
-            assert (found.rank, found.wrong, found.first_element) == (1, 1, 5)
-            assert found.expected != found.actual
-            assert f"expected {found.expected}, got {found.actual}" in run.out
-        assert run.journal.footer.exit_code == 1
-        assert "rank 1" in run.out
-        assert "2 wrong" in run.out
+@pytest.mark.parametrize("operation", ["all_reduce", "all_gather", "alltoall"])
+def test_corruption_is_found_where_it_was_put(cclmark, operation):
+    fault = ("--inject", "corrupt:rank=1,index=5")
+    sweep = ("--devices", "host:2", "-b", "128", "-e", "128", *SHORT)
+    run = cclmark(operation, *sweep, *fault, code=1)
+    results = run.journal.results
+    assert [result.case.in_place for result in results] == [False, True]
+    for result in results:
+        assert (result.status, result.verification.wrong) == ("wrong", 1)
+        (found,) = result.verification.findings
+        assert (found.rank, found.wrong, found.first_element) == (1, 1, 5)
+        assert found.expected != found.actual
+        assert f"expected {found.expected}, got {found.actual}" in run.out
+    assert run.journal.footer.exit_code == 1
+    assert "rank 1" in run.out
+    assert "2 wrong" in run.out
 
-    def test_corruption_is_found_in_every_dtype(self, cclmark):
-        run = cclmark(
-            *("all_reduce", "--devices", "host:2", "-b", "1K", "-e", "1K", "-d", "all", *SHORT),
-            *("--placement", "out-of-place", "--inject", "corrupt:rank=0,index=17"),
-            code=1,
-        )
-        assert {result.case.dtype for result in run.journal.results} == set(DTYPE_BYTES)
-        for result in run.journal.results:
-            (found,) = result.verification.findings
-            assert (found.rank, found.first_element, found.wrong) == (0, 17, 1)
-            assert found.expected != found.actual
 
-    def test_corruption_beyond_every_output_is_refused(self, refused):
-        sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
-        refused(*sweep, "--inject", "corrupt:rank=1,index=16", because="index=16")
+def test_corruption_is_found_in_every_dtype(cclmark):
+    run = cclmark(
+        *("all_reduce", "--devices", "host:2", "-b", "1K", "-e", "1K", "-d", "all", *SHORT),
+        *("--placement", "out-of-place", "--inject", "corrupt:rank=0,index=17"),
+        code=1,
+    )
+    assert {result.case.dtype for result in run.journal.results} == set(DTYPE_BYTES)
+    for result in run.journal.results:
+        (found,) = result.verification.findings
+        assert (found.rank, found.first_element, found.wrong) == (0, 17, 1)
+        assert found.expected != found.actual
 
-    def test_a_late_rank_is_named(self, cclmark):
-        run = cclmark(
-            *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "64", "-w", "1"),
-            *("--max-time", "0.6", "--inject", "delay:rank=2,ms=100"),
-        )
-        assert [result.summary.late_rank for result in run.journal.results] == [2, 2]
-        footer = run.out.splitlines()[-8:]
-        assert any("rank 2 (host:2 of " in line and "comes late" in line for line in footer), (
-            run.out
-        )
+
+def test_a_late_rank_is_named(cclmark):
+    run = cclmark(
+        *("all_reduce", "--devices", "host:3", "-b", "64", "-e", "64", "-w", "1"),
+        *("--max-time", "0.6", "--inject", "delay:rank=2,ms=100"),
+    )
+    assert [result.summary.late_rank for result in run.journal.results] == [2, 2]
+    named = [line for line in run.out.splitlines()[-8:] if "rank 2 (host:2 of " in line]
+    assert any("comes late" in line for line in named), run.out
 
 
 def test_the_page_of_the_command_line_contains_the_help(cclmark):
     page = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
     shown = page.partition("## `cclmark help all_reduce`")[2].partition("```text\n")[2]
     assert shown.partition("```")[0] == cclmark("help", "all_reduce", env={"COLUMNS": "80"}).out
+
+
+def test_commands_that_make_no_sense_are_refused(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])

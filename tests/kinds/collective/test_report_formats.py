@@ -20,15 +20,8 @@ from cclmark.document.head import device_lines, method_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.placement_rows import RowCollector
 from cclmark.document.report_kind import View
+from cclmark.journal import schema
 from cclmark.journal.item_results import CaseResult, TransferResult
-from cclmark.journal.schema import (
-    DeviceDescription,
-    Footer,
-    Header,
-    Paths,
-    TransferSummary,
-    Verification,
-)
 from cclmark.kinds.collective.document import exporter_of_cases
 from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal, report_kind
@@ -41,14 +34,10 @@ from reports import case_text
 
 SAMPLE = read_journal(GOLDEN / "sample.jsonl")
 OUT, IN, OUT_NEXT, WRONG, SKIPPED = SAMPLE.results[:5]
-END = Footer("", 0, 0.0)
+END = schema.Footer("", 0, 0.0)
 FILES = {
-    "csv": "sample.csv",
-    "json": "sample.json",
-    "markdown": "sample.md",
-    "nccl-tests": "sample.nccl-tests.txt",
-    "flagcx": "sample.flagcx.txt",
-    "hccl": "sample.hccl.txt",
+    **{"csv": "sample.csv", "json": "sample.json", "markdown": "sample.md"},
+    **{name: f"sample.{name}.txt" for name in ("nccl-tests", "flagcx", "hccl")},
 }
 
 
@@ -86,278 +75,245 @@ def test_no_kind_imports_its_formats():
     assert not [name for name in done.stdout.split() if name.endswith(heavy)]
 
 
-@pytest.mark.parametrize(
-    ("nodes", "text"),
-    [
-        ((-1, -1), ""),
-        ((0, -1), ""),
-        ((0, 0), ", NUMA node 0"),
-        ((0, 0, 1, 1), ", NUMA nodes 0,0,1,1"),
-    ],
-)
-def test_numa_nodes_are_named_where_all_are_known(nodes, text):
-    devices = [
-        DeviceDescription(rank, "h", "cuda", rank, "GPU", 1 << 30, numa_node=node)
-        for rank, node in enumerate(nodes)
-    ]
-    (line,) = device_lines(devices, "")
-    assert line.endswith(text)
-    assert ("NUMA" in line) == bool(text)
-
-
-@pytest.mark.parametrize(
-    ("checks", "words"),
-    [
-        (0, "outputs not checked"),
-        (1, "each case's output checked after timing"),
-        (3, "each case's output checked 3 times after timing"),
-    ],
-)
-def test_the_method_says_what_is_checked_and_when(checks, words):
-    assert words in method_of(header(check=checks)).split(", ")
-
-
-class TestStructured:
-    def without_numbers(self):
-        summary = replace(OUT.summary, p99_s=math.nan, busbw_bytes_per_s=math.inf)
-        return replace(OUT, summary=summary)
-
-    def record(self, result):
-        return next(csv.DictReader(io.StringIO(exported_as("csv", [result]))))
-
-    def test_csv_has_no_text_where_there_is_no_number(self):
-        record = self.record(self.without_numbers())
-        assert (record["p99_us"], record["busbw_gbps"]) == ("", "")
-
-    def test_csv_cells_are_no_formulas(self):
-        record = self.record(replace(SKIPPED, reason="=HYPERLINK(1)", route=" -1+1"))
-        assert (record["reason"], record["route"]) == ("'=HYPERLINK(1)", "' -1+1")
-
-    def test_json_holds_everything_that_the_journal_holds(self):
-        document = json.loads(exported_as("json"))
-        assert msgspec.convert(document["header"], Header) == SAMPLE.header
-        cases = [msgspec.convert(case, CaseResult) for case in document["cases"]]
-        assert cases == SAMPLE.results
-
-    def test_json_has_no_nan(self):
-        (case,) = json.loads(exported_as("json", [self.without_numbers()]))["cases"]
-        assert (case["summary"]["p99_s"], case["summary"]["busbw_bytes_per_s"]) == (None, None)
-        assert case["samples"] == msgspec.to_builtins(OUT.samples)
-
-    def test_json_of_a_soak_holds_no_later_results(self):
-        of = header(cycles=0, duration_s=60.0)
-        exporter = exporter_of(KINDS[COLLECTIVE], "json")
-        times_s = [1e-5 if number < 6 else 2e-5 for number in range(12)]
-        cycles = [
-            replace(OUT, cycle=number, summary=replace(OUT.summary, time_s=time_s))
-            for number, time_s in enumerate(times_s)
+def test_numa_nodes_are_named_where_all_are_known():
+    def line(*nodes):
+        devices = [
+            schema.DeviceDescription(rank, "h", "cuda", rank, "GPU", 1 << 30, numa_node=node)
+            for rank, node in enumerate(nodes)
         ]
-        document = json.loads(export(exporter, cycles, of, END))
-        assert len(exporter._results) == 1
-        (drift,) = [one for one in document["findings"] if one["id"] == "drift"]
-        assert drift["severity"] == "look"
-        assert drift["sentence"].startswith("drift: 1 case of 1 slower at the end, beyond the 95 %")
-        figures = [(one["name"], one["value"], one["limit"]) for one in drift["evidence"]]
-        assert figures == [("time_us", 20.0, 10.0), ("ratio", 2.0, 1.0)]
-        assert [one["status"] for one in document["cases"]] == ["ok"] * 12
+        (found,) = device_lines(devices, "")
+        return found
 
-    def test_json_of_an_interrupted_run_says_so_first(self):
-        stopped = Footer("", 130, 1.0, message="interrupted")
-        text = exported_as("json", [OUT], header(planned_cases=14), stopped)
-        first, *_ = json.loads(text)["findings"]
-        assert first["severity"] == "look"
-        assert first["sentence"] == "the run ended early after 1 of 14 cases: interrupted"
-
-    @pytest.mark.parametrize("kind", [COLLECTIVE, P2P, PAIRS])
-    def test_json_has_the_findings_of_the_document(self, kind):
-        place = {COLLECTIVE: "collectives", P2P: "p2p", PAIRS: "report/pairs"}[kind]
-        journal = read_journal(H200X4 / f"{place}.jsonl")
-        loud = Paths("nccl", "log", messages=["the library says so"])
-        journal = dataclasses.replace(journal, paths=[loud])
-        exporter = exporter_of(KINDS[kind], "json", View(journal))
-        exporter.connect(loud)
-        text = export(exporter, journal.results, journal.header, journal.footer)
-        found = json.loads(text)["findings"]
-        document = document_of(report_kind(kind).document, NamedRun("", journal))
-        own = [one["sentence"] for one in found if one["sentence"] not in journal.header.notices]
-        assert sorted(own) == sorted(one.sentence for one in document.findings)
-        order = ["bad", "look", "good", "note"]
-        assert found == sorted(found, key=lambda one: order.index(one["severity"]))
-        assert "nccl reports: the library says so" in own or kind == P2P
+    assert "NUMA" not in line(-1, -1) + line(0, -1)
+    assert line(0, 0).endswith(", NUMA node 0")
+    assert line(0, 0, 1, 1).endswith(", NUMA nodes 0,0,1,1")
 
 
-class TestTable:
-    @pytest.mark.parametrize(
-        ("of", "results", "expected"),
-        [
-            ((14, {}), [OUT], "1 of 14 cases measured, 1 checked, 0 wrong"),
-            ((14, {}), [], "0 of 14 cases measured, 0 checked"),
-            ((2, {"cycles": 3}), [OUT, IN], "2 of 6 cases measured, 2 checked, 0 wrong"),
-            ((9, {}), [WRONG, SKIPPED], "1 of 9 cases measured, 1 checked, 1 wrong, 1 skipped"),
-            ((2, {}), [OUT, IN], "2 of 2 cases checked, 0 wrong"),
-            ((9, {"cycles": 0}), [OUT, IN], "2 of 2 cases checked, 0 wrong"),
-            ((0, {}), [OUT], "1 of 1 cases checked, 0 wrong"),
-        ],
-        ids=["early", "at once", "cycles", "skipped", "whole", "endless", "not noted"],
-    )
-    def test_tells_how_much_of_the_plan_was_measured(self, of, results, expected):
-        text = export(case_text(), results, header(planned_cases=of[0], **of[1]), END)
-        assert f"  {expected}\n" in text
-
-    @pytest.mark.parametrize(
-        ("planned", "expected"),
-        [
-            (6, "1 of 6 transfers measured, 1 checked, 0 wrong"),
-            (1, "1 of 1 copies checked, 0 wrong"),
-        ],
-    )
-    def test_matrices_tell_how_much_of_the_plan_was_measured(self, planned, expected):
-        transfer = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 1 << 20)
-        summary = TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
-        result = TransferResult(0, transfer, "ok", summary=summary, verification=Verification(0))
-        table = exporter_of(KINDS[P2P], "table")
-        text = export(table, [result], header(planned_cases=planned), END)
-        assert f"  {expected}\n" in text
-
-    FULL_COLUMNS = 151  # with the time of the devices beside the cost of a call
-
-    def rows(self, text):
-        """The lines of the table: its head, and its rows, which are all of float32."""
-        return [line for line in text.splitlines() if "fp32" in line or "dtype" in line]
-
-    @pytest.mark.parametrize("largest", [10**11, 10**12, (1 << 50) - 1])
-    def test_columns_stay_aligned_whatever_is_counted(self, largest):
-        case = replace(OUT.case, size_bytes=largest, count=largest)
-        results = [
-            OUT,
-            replace(OUT, case=case),
-            *(replace(OUT, summary=replace(OUT.summary, spread=one)) for one in (9.9999, 123.4)),
-            *(
-                replace(OUT, verification=replace(OUT.verification, wrong=wrong))
-                for wrong in (99_999, 100_000, 9_999_600, 10**12, 4 * largest)
-            ),
-        ]
-        text = export(case_text("out-of-place"), results, header(end_bytes=largest))
-        head, *rows = self.rows(text)
-        assert len(rows) == len(results)
-        assert {len(row) for row in rows} == {len(head)}
-        assert str(largest) in rows[1]
-
-    @pytest.mark.parametrize("columns", [79, 80, 91, 92, 100, 110, 120, FULL_COLUMNS - 1])
-    @pytest.mark.parametrize("placements", ["both", "in-place"])
-    @pytest.mark.parametrize("cycles", [1, 2])
-    def test_no_row_is_wider_than_the_terminal(self, columns, placements, cycles):
-        results = (OUT, IN, OUT_NEXT, WRONG) if placements == "both" else (IN, WRONG)
-        text = export(case_text(placements, columns=columns), results, header(cycles=cycles))
-        lines = text[text.index("\n\n") :].splitlines()
-        assert all(len(line) <= max(columns, 80) for line in lines if "wrong:" not in line)
-
-    @pytest.mark.parametrize("columns", [FULL_COLUMNS, 400])
-    def test_a_wide_terminal_changes_nothing(self, columns):
-        anywhere = self.rows(export(case_text(), SAMPLE.results))
-        assert self.rows(export(case_text(columns=columns), SAMPLE.results)) == anywhere
-        assert max(map(len, anywhere)) == self.FULL_COLUMNS
-
-    @given(
-        st.lists(
-            st.tuples(st.integers(-3, 9), st.floats(-1, 1e9), st.floats(-1e9, 1e10)), max_size=30
-        )
-    )
-    def test_a_soak_shows_whatever_a_journal_holds(self, entries):
-        exporter = exporter_of_cases(View())
-        results = [
-            replace(
-                OUT,
-                cycle=cycle,
-                started_at_s=1e9 + at_s,
-                summary=replace(OUT.summary, time_s=time_s),
-            )
-            for cycle, time_s, at_s in entries
-        ]
-        text = export(exporter, results, header(cycles=0, duration_s=5400.0))
-        assert f"of {len(entries)} results checked" in text
-        assert all(character == "\n" or character.isprintable() for character in text)
-
-
-class TestOtherTools:
-    def test_rows_match_the_regular_expression_that_scripts_use(self):
-        number = r"\s+(\d+\.?\d*(?:e\+\d+)?)"
-        wrong = r"\s+(\d+|N/A)"
-        pattern = re.compile(
-            r"^\s+(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)" + (number * 3 + wrong) * 2 + "$"
-        )
-        text = exported_as("nccl-tests", [OUT, IN, OUT_NEXT, WRONG])
-        matches = [match for match in map(pattern.match, text.splitlines()) if match]
-        assert [int(match[1]) for match in matches] == [1024, 262144]
-        assert (float(matches[1][8]), float(matches[1][12])) == (19.82, 19.55)
-
-    def test_one_placement_only_leaves_the_other_na(self):
-        lines = exported_as("nccl-tests", [OUT, OUT_NEXT]).splitlines()
-        rows = [line.split() for line in lines if line.strip() and line[0] != "#"]
-        assert [row[9:] for row in rows] == [["N/A"] * 4] * 2
-
-    def test_nothing_measured_is_no_bandwidth(self):
-        text = exported_as("nccl-tests", [SKIPPED])
-        assert not [line for line in text.splitlines() if line.strip() and line[0] != "#"]
-        assert "# Avg bus bandwidth    : nan \n" in text
-
-    @pytest.mark.parametrize(
-        ("sizes", "expected"),
-        [
-            ((8, 1 << 30, 0, 2.0), "minBytes 8 maxBytes 1073741824 step: 2(factor)"),
-            ((8, 1024, 8, 0.0), "minBytes 8 maxBytes 1024 step: 8(bytes)"),
-        ],
-    )
-    def test_the_sizes_are_those_of_the_settings(self, sizes, expected):
-        names = ("begin_bytes", "end_bytes", "step_bytes", "factor")
-        of = header(**dict(zip(names, sizes, strict=True)))
-        assert expected in exported_as("nccl-tests", of=of)
-
-    def test_a_run_that_was_fine_ends_like_one_of_nccl_tests(self):
-        footer = replace(SAMPLE.footer, exit_code=0, message="")
-        text = exported_as("nccl-tests", [OUT, IN], footer=footer)
-        concluded = "# Collective test concluded: all_reduce_perf (cclmark 0.1.0, nccl)\n#\n\n"
-        assert text.endswith(concluded)
-        assert "# error" not in text
-
-    # Expected texts come from nccl-tests' own getFloatStr, compiled.
-    @pytest.mark.parametrize(
-        ("value", "width", "expected"),
-        [
-            (0.0, 6, "  0.00"),
-            (12.345, 7, "  12.35"),
-            (999.995, 6, "1000.0"),
-            (9999.95, 7, "9999.95"),
-            (9999.995, 7, "10000.0"),
-            (123456.78, 7, " 123457"),
-            (99999.96, 6, "100000"),
-            (1234567.0, 6, " 1e+06"),
-            (12345678.0, 7, "1.2e+07"),
-            (float("nan"), 6, "   nan"),
-        ],
-    )
-    def test_numbers_give_up_decimals_before_they_outgrow_their_column(
-        self, value, width, expected
+def test_the_method_says_what_is_checked_and_when():
+    every = "each case's output checked"
+    for checks, words in (
+        *((0, "outputs not checked"), (1, f"{every} after timing")),
+        (3, f"{every} 3 times after timing"),
     ):
-        assert fit(value, width) == expected
+        assert words in method_of(header(check=checks)).split(", ")
 
-    @pytest.mark.parametrize("name", ["flagcx", "hccl"])
-    def test_the_placement_that_is_shown_is_named(self, name):
-        text = exported_as(name, [one for one in SAMPLE.results[:6] if one.case.in_place])
-        comments = [line for line in text.splitlines() if line[0] == "#"]
-        # A notice of the run precedes it.
-        assert comments[1] == "# all_reduce float32 sum in-place, nccl, 4 ranks"
 
-    def test_hccl_repeats_its_settings(self):
-        text = exported_as("hccl", [OUT], header(iterations=20, warmup=5), None)
-        settings = "the minbytes is 1024, maxbytes is 67108864, iters is 20, warmup_iters is 5\n"
-        assert settings in text
-        assert text.endswith("# the end of the run is missing\n")
+def without_numbers():
+    summary = replace(OUT.summary, p99_s=math.nan, busbw_bytes_per_s=math.inf)
+    return replace(OUT, summary=summary)
+
+
+def test_csv_has_no_text_where_there_is_no_number_and_no_formula():
+    results = [without_numbers(), replace(SKIPPED, reason="=HYPERLINK(1)", route=" -1+1")]
+    first, second = csv.DictReader(io.StringIO(exported_as("csv", results)))
+    assert (first["p99_us"], first["busbw_gbps"]) == ("", "")
+    assert (second["reason"], second["route"]) == ("'=HYPERLINK(1)", "' -1+1")
+
+
+def test_json_holds_everything_that_the_journal_holds():
+    document = json.loads(exported_as("json"))
+    assert msgspec.convert(document["header"], schema.Header) == SAMPLE.header
+    cases = [msgspec.convert(case, CaseResult) for case in document["cases"]]
+    assert cases == SAMPLE.results
+    (case,) = json.loads(exported_as("json", [without_numbers()]))["cases"]  # no NaN
+    assert (case["summary"]["p99_s"], case["summary"]["busbw_bytes_per_s"]) == (None, None)
+    assert case["samples"] == msgspec.to_builtins(OUT.samples)
+
+
+def test_json_of_a_soak_holds_no_later_results():
+    of = header(cycles=0, duration_s=60.0)
+    exporter = exporter_of(KINDS[COLLECTIVE], "json")
+    times_s = [1e-5] * 6 + [2e-5] * 6
+    cycles = [
+        replace(OUT, cycle=number, summary=replace(OUT.summary, time_s=time_s))
+        for number, time_s in enumerate(times_s)
+    ]
+    document = json.loads(export(exporter, cycles, of, END))
+    assert len(exporter._results) == 1
+    (drift,) = [one for one in document["findings"] if one["id"] == "drift"]
+    assert drift["severity"] == "look"
+    assert drift["sentence"].startswith("drift: 1 case of 1 slower at the end, beyond the 95 %")
+    figures = [(one["name"], one["value"], one["limit"]) for one in drift["evidence"]]
+    assert figures == [("time_us", 20.0, 10.0), ("ratio", 2.0, 1.0)]
+    assert [one["status"] for one in document["cases"]] == ["ok"] * 12
+
+
+def test_json_of_an_interrupted_run_says_so_first():
+    stopped = schema.Footer("", 130, 1.0, message="interrupted")
+    text = exported_as("json", [OUT], header(planned_cases=14), stopped)
+    first, *_ = json.loads(text)["findings"]
+    assert first["severity"] == "look"
+    assert first["sentence"] == "the run ended early after 1 of 14 cases: interrupted"
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"), [(COLLECTIVE, "collectives"), (P2P, "p2p"), (PAIRS, "report/pairs")]
+)
+def test_json_has_the_findings_of_the_document(kind, place):
+    journal = read_journal(H200X4 / f"{place}.jsonl")
+    loud = schema.Paths("nccl", "log", messages=["the library says so"])
+    journal = dataclasses.replace(journal, paths=[loud])
+    exporter = exporter_of(KINDS[kind], "json", View(journal))
+    exporter.connect(loud)
+    text = export(exporter, journal.results, journal.header, journal.footer)
+    found = json.loads(text)["findings"]
+    document = document_of(report_kind(kind).document, NamedRun("", journal))
+    own = [one["sentence"] for one in found if one["sentence"] not in journal.header.notices]
+    assert sorted(own) == sorted(one.sentence for one in document.findings)
+    order = ["bad", "look", "good", "note"]
+    assert found == sorted(found, key=lambda one: order.index(one["severity"]))
+    assert "nccl reports: the library says so" in own or kind == P2P
+
+
+@pytest.mark.parametrize(
+    ("planned", "cycles", "results", "expected"),
+    [
+        (14, 1, [OUT], "1 of 14 cases measured, 1 checked, 0 wrong"),  # early
+        (14, 1, [], "0 of 14 cases measured, 0 checked"),  # at once
+        (2, 3, [OUT, IN], "2 of 6 cases measured, 2 checked, 0 wrong"),
+        (9, 1, [WRONG, SKIPPED], "1 of 9 cases measured, 1 checked, 1 wrong, 1 skipped"),
+        (2, 1, [OUT, IN], "2 of 2 cases checked, 0 wrong"),
+        (9, 0, [OUT, IN], "2 of 2 cases checked, 0 wrong"),  # without end
+        (0, 1, [OUT], "1 of 1 cases checked, 0 wrong"),  # not noted
+    ],
+)
+def test_tables_tell_how_much_of_the_plan_was_measured(planned, cycles, results, expected):
+    of = header(planned_cases=planned, cycles=cycles)
+    assert f"  {expected}\n" in export(case_text(), results, of, END)
+
+
+def test_matrices_tell_how_much_of_the_plan_was_measured():
+    transfer = Transfer("unidirectional", "pairs", "CE", "write", ((0, 1),), 1 << 20)
+    summary = schema.TransferSummary(1e-3, 1e-3, 1e-3, 9, bytes_per_s=1e9, flow_bytes_per_s=[1e9])
+    result = TransferResult(0, transfer, "ok", summary=summary, verification=schema.Verification(0))
+    for planned, text in {6: "6 transfers measured, 1", 1: "1 copies"}.items():
+        table = exporter_of(KINDS[P2P], "table")
+        whole = export(table, [result], header(planned_cases=planned), END)
+        assert f"  1 of {text} checked, 0 wrong\n" in whole
+
+
+FULL_COLUMNS = 151  # with the time of the devices beside the cost of a call
+
+
+def rows_of(text):
+    """The lines of the table: its head, and its rows, which are all of float32."""
+    return [line for line in text.splitlines() if "fp32" in line or "dtype" in line]
+
+
+@pytest.mark.parametrize("largest", [10**11, 10**12, (1 << 50) - 1])
+def test_columns_stay_aligned_whatever_is_counted(largest):
+    checked, counts = OUT.verification, (99_999, 100_000, 9_999_600, 10**12, 4 * largest)
+    results = [
+        *(OUT, replace(OUT, case=replace(OUT.case, size_bytes=largest, count=largest))),
+        *(replace(OUT, summary=replace(OUT.summary, spread=one)) for one in (9.9999, 123.4)),
+        *(replace(OUT, verification=replace(checked, wrong=wrong)) for wrong in counts),
+    ]
+    text = export(case_text("out-of-place"), results, header(end_bytes=largest))
+    head, *rows = rows_of(text)
+    assert len(rows) == len(results)
+    assert {len(row) for row in rows} == {len(head)}
+    assert str(largest) in rows[1]
+
+
+@pytest.mark.parametrize("columns", [79, 80, 91, 92, 100, 110, 120, FULL_COLUMNS - 1])
+@pytest.mark.parametrize("placements", ["both", "in-place"])
+@pytest.mark.parametrize("cycles", [1, 2])
+def test_no_row_is_wider_than_the_terminal(columns, placements, cycles):
+    results = (OUT, IN, OUT_NEXT, WRONG) if placements == "both" else (IN, WRONG)
+    text = export(case_text(placements, columns=columns), results, header(cycles=cycles))
+    lines = text[text.index("\n\n") :].splitlines()
+    assert all(len(line) <= max(columns, 80) for line in lines if "wrong:" not in line)
+
+
+@pytest.mark.parametrize("columns", [FULL_COLUMNS, 400])
+def test_a_wide_terminal_changes_nothing(columns):
+    anywhere = rows_of(export(case_text(), SAMPLE.results))
+    assert rows_of(export(case_text(columns=columns), SAMPLE.results)) == anywhere
+    assert max(map(len, anywhere)) == FULL_COLUMNS
+
+
+any_cycles = st.tuples(st.integers(-3, 9), st.floats(-1, 1e9), st.floats(-1e9, 1e10))
+
+
+@given(st.lists(any_cycles, max_size=30))
+def test_a_soak_shows_whatever_a_journal_holds(entries):
+    results = [
+        replace(OUT, cycle=cycle, started_at_s=1e9 + at_s, summary=replace(OUT.summary, time_s=it))
+        for cycle, it, at_s in entries
+    ]
+    text = export(exporter_of_cases(View()), results, header(cycles=0, duration_s=5400.0))
+    assert f"of {len(entries)} results checked" in text
+    assert all(character == "\n" or character.isprintable() for character in text)
+
+
+NUMBERS = r"\s+(\d+\.?\d*(?:e\+\d+)?)" * 3 + r"\s+(\d+|N/A)"
+ROW = re.compile(r"^\s+(\d+)\s+(\d+)\s+(\w+)\s+(\w+)\s+(-?\d+)" + NUMBERS * 2 + "$")
+
+
+def test_rows_match_the_regular_expression_that_scripts_use():
+    text = exported_as("nccl-tests", [OUT, IN, OUT_NEXT, WRONG])
+    matches = [match for match in map(ROW.match, text.splitlines()) if match]
+    assert [int(match[1]) for match in matches] == [1024, 262144]
+    assert (float(matches[1][8]), float(matches[1][12])) == (19.82, 19.55)
+
+
+def rows_of_nccl_tests(text):
+    return [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+
+
+def test_one_placement_only_leaves_the_other_na_and_nothing_measured_is_no_bandwidth():
+    rows = rows_of_nccl_tests(exported_as("nccl-tests", [OUT, OUT_NEXT]))
+    assert [row[9:] for row in rows] == [["N/A"] * 4] * 2
+    text = exported_as("nccl-tests", [SKIPPED])
+    assert rows_of_nccl_tests(text) == []
+    assert "# Avg bus bandwidth    : nan \n" in text
+
+
+def test_the_sizes_are_those_of_the_settings():
+    def text(begin, end, step, factor):
+        sizes = {"begin_bytes": begin, "end_bytes": end, "step_bytes": step, "factor": factor}
+        return exported_as("nccl-tests", of=header(**sizes))
+
+    assert "minBytes 8 maxBytes 1073741824 step: 2(factor)" in text(8, 1 << 30, 0, 2.0)
+    assert "minBytes 8 maxBytes 1024 step: 8(bytes)" in text(8, 1024, 8, 0.0)
+
+
+def test_a_run_that_was_fine_ends_like_one_of_nccl_tests():
+    footer = replace(SAMPLE.footer, exit_code=0, message="")
+    text = exported_as("nccl-tests", [OUT, IN], footer=footer)
+    concluded = "# Collective test concluded: all_reduce_perf (cclmark 0.1.0, nccl)\n#\n\n"
+    assert text.endswith(concluded)
+    assert "# error" not in text
+
+
+def test_numbers_give_up_decimals_before_they_outgrow_their_column():
+    """Expected texts come from nccl-tests' own getFloatStr, compiled."""
+    for value, expected in (
+        *((0.0, "  0.00"), (12.345, "  12.35"), (999.995, "1000.0"), (9999.95, "9999.95")),
+        *((9999.995, "10000.0"), (123456.78, " 123457"), (99999.96, "100000")),
+        *((1234567.0, " 1e+06"), (12345678.0, "1.2e+07"), (float("nan"), "   nan")),
+    ):
+        assert fit(value, len(expected)) == expected
+
+
+@pytest.mark.parametrize("name", ["flagcx", "hccl"])
+def test_the_placement_that_is_shown_is_named(name):
+    text = exported_as(name, [one for one in SAMPLE.results[:6] if one.case.in_place])
+    comments = [line for line in text.splitlines() if line[0] == "#"]
+    # A notice of the run precedes it.
+    assert comments[1] == "# all_reduce float32 sum in-place, nccl, 4 ranks"
+
+
+def test_hccl_repeats_its_settings():
+    text = exported_as("hccl", [OUT], header(iterations=20, warmup=5), None)
+    settings = "the minbytes is 1024, maxbytes is 67108864, iters is 20, warmup_iters is 5\n"
+    assert settings in text
+    assert text.endswith("# the end of the run is missing\n")
 
 
 OF_OTHER = [replace(one, case=replace(one.case, operation="alltoallv")) for one in (OUT, OUT_NEXT)]
 OF_BARRIER = replace(OUT, case=replace(OUT.case, operation="barrier"))
-UNMEASURED = replace(OUT, status="skipped", summary=None)
+IN_LATER = replace(IN, cycle=1)
 
 
 @pytest.mark.parametrize(
@@ -368,18 +324,11 @@ UNMEASURED = replace(OUT, status="skipped", summary=None)
         # One placement is noticed after the first row.
         ([OUT, OUT_NEXT, OUT], [[], [(OUT, None), (OUT_NEXT, None)], [(OUT, None)], []]),
         # What one operation lacks is not held against the next.
-        (
-            [*OF_OTHER, OUT, IN],
-            [[], [(one, None) for one in OF_OTHER], [], [(OUT, IN)], []],
-        ),
+        ([*OF_OTHER, OUT, IN], [[], [(one, None) for one in OF_OTHER], [], [(OUT, IN)], []]),
         # What cannot have a second placement comes at once.
         ([OF_BARRIER], [[(OF_BARRIER, None)], []]),
         ([IN], [[], [(None, IN)]]),
-        # Cycles do not mix.
-        (
-            [OUT, replace(IN, cycle=1)],
-            [[], [(OUT, None), (None, replace(IN, cycle=1))], []],
-        ),
+        ([OUT, IN_LATER], [[], [(OUT, None), (None, IN_LATER)], []]),  # cycles do not mix
         ([OUT, OUT], [[], [(OUT, None), (OUT, None)], []]),
     ],
 )
@@ -390,9 +339,9 @@ def test_rows_of_placements(results, expected):
 
 
 def test_a_row_has_the_figures_of_the_placement_that_has_some():
-    collector = RowCollector()
-    collector.add(UNMEASURED)
+    collector, unmeasured = RowCollector(), replace(OUT, status="skipped", summary=None)
+    collector.add(unmeasured)
     (row,) = collector.add(IN)
-    assert (row.summary, row.results) == (IN.summary, (UNMEASURED, IN))
-    (row,) = RowCollector(single=True).add(UNMEASURED)
+    assert (row.summary, row.results) == (IN.summary, (unmeasured, IN))
+    (row,) = RowCollector(single=True).add(unmeasured)
     assert row.summary is None

@@ -2,8 +2,7 @@
 
 import re
 import signal
-
-import pytest
+from pathlib import Path
 
 from cclmark.journal.schema import SCHEMA_VERSION
 from cclmark.kinds.registry import read_journal
@@ -11,29 +10,7 @@ from cclmark.kinds.registry import read_journal
 SWEEP = ("all_reduce", "-b", "64", "-e", "128", "--max-time", "0.01")
 ON_HOST = ("--devices", "host:2")
 
-NVML = """
-# An NVML that knows two devices, for programs that are started with this directory in PYTHONPATH.
-NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
-NVML_NVLINK_MAX_LINKS = 0
-
-
-class NVMLError(Exception):
-    pass
-
-
-def nvmlInit(): pass
-def nvmlShutdown(): pass
-def nvmlSystemGetDriverVersion(): return "1.0"
-def nvmlDeviceGetHandleByPciBusId(bus_id): return bus_id
-def nvmlDeviceGetUUID(device): return "GPU-" + device.decode()
-def nvmlDeviceGetMaxPcieLinkGeneration(device): return 5
-def nvmlDeviceGetMaxPcieLinkWidth(device): return 16
-def nvmlDeviceGetCudaComputeCapability(device): return 9, 0
-def nvmlDeviceGetClockInfo(device, kind): return {1: 1980, 2: 3201}[kind]
-def nvmlDeviceGetTemperature(device, sensor): return 61
-def nvmlDeviceGetCurrentClocksEventReasons(device): return 4
-def nvmlDeviceGetPowerUsage(device): raise NVMLError("not supported")
-"""
+NVML = Path(__file__).with_name("nvml_of_two_devices.txt").read_text()
 
 
 def test_it_stops_when_its_time_is_over(cclmark, no_leaks):
@@ -60,9 +37,8 @@ def test_it_stops_within_a_case_of_its_time(cclmark):
 
 
 def test_libraries_share_the_time(cclmark):
-    run = cclmark(
-        *SWEEP, *ON_HOST, "--duration", "0.5s", "--ccl", "shm,bridge", "--islands", "0-0,1-1"
-    )
+    libraries = ("--ccl", "shm,bridge", "--islands", "0-0,1-1")
+    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.5s", *libraries)
     ccls = [it.case.ccl for it in run.journal.results]
     assert ccls == sorted(ccls, key=["shm", "bridge"].index)
     assert set(ccls) == {"shm", "bridge"}
@@ -107,25 +83,14 @@ def test_an_interruption_keeps_everything(background, no_leaks):
     assert f"of {len(journal.results)} results checked" in ended.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("--duration", "1x"), "'--duration': cannot read the duration '1x'"),
-        (("--duration", "0s"), "above 0"),
-        (("--duration", "1s", "-N", "3"), "exclude each other"),
-        (("--summary-every", "1s"), "requires --duration"),
-        (("--duration", "1s", "--summary-every", "soon"), "'--summary-every': cannot read"),
-    ],
-)
-def test_bad_durations(refused, arguments, said):
-    refused(*SWEEP, *ON_HOST, *arguments, because=said)
+def soak_on_fakes(cclmark, fake_cuda, directory, nvml):
+    (directory / "pynvml.py").write_text(nvml)
+    env = fake_cuda.env(PYTHONPATH=str(directory))
+    return cclmark(*SWEEP, "--duration", "0.3s", "-g", "2", env=env)
 
 
 def test_the_condition_of_devices_stands_beside_each_result(cclmark, fake_cuda, tmp_path):
-    (tmp_path / "pynvml.py").write_text(NVML)
-    run = cclmark(
-        *SWEEP, "--duration", "0.4s", "-g", "2", env=fake_cuda.env(PYTHONPATH=str(tmp_path))
-    )
+    run = soak_on_fakes(cclmark, fake_cuda, tmp_path, NVML)
     journal = run.journal
     assert journal.header.schema_version == SCHEMA_VERSION
     seen = {(it.rank, it.cycle, it.index) for it in journal.conditions}
@@ -139,11 +104,7 @@ def test_the_condition_of_devices_stands_beside_each_result(cclmark, fake_cuda, 
 
 def test_without_nvml_that_is_said_once(cclmark, fake_cuda, tmp_path):
     broken = NVML.replace("def nvmlInit(): pass", "def nvmlInit(): raise NVMLError('none here')")
-    (tmp_path / "pynvml.py").write_text(broken)
-    run = cclmark(
-        *SWEEP, "--duration", "0.2s", "-g", "2", env=fake_cuda.env(PYTHONPATH=str(tmp_path))
-    )
-    said = [line for line in (run.out + run.err).splitlines() if "device conditions" in line]
-    assert len(said) == 1
-    assert "NVML is not available (none here)" in said[0]
+    run = soak_on_fakes(cclmark, fake_cuda, tmp_path, broken)
+    (line,) = [it for it in (run.out + run.err).splitlines() if "device conditions" in it]
+    assert "NVML is not available (none here)" in line
     assert run.journal.conditions == []

@@ -1,6 +1,7 @@
 """Options of a communicator: ``--config``, ``--vary config.NAME``, and their checks."""
 
 import contextlib
+from pathlib import Path
 
 import click
 import pytest
@@ -9,19 +10,16 @@ from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.method import is_of_method, unusual_method
-from cclmark.journal.schema import Explanation, Settings
+from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.options.case_request import check_config
 from cclmark.options.groups import CommunicatorOptions
-from cclmark.options.varied import (
-    check_options_of,
-    check_settings,
-    scope_of,
-)
+from cclmark.options.varied import check_options_of, check_settings, scope_of
 from cclmark.work.cases import Case
 from cclmark.work.library_settings import find_setting, options_of, settings_of, unknown_option
 from cclmark.work.variants import COMMUNICATOR, Assignment, Variant, parse_vary
-from samples import header_of
+from goldens import refusal, require_outcomes
+from samples import header_of, usual_settings
 
 NCCL_OPTIONS = {
     *("config.maxCTAs", "config.minCTAs", "config.CTAPolicy", "config.cgaClusterSize"),
@@ -46,6 +44,9 @@ def test_options_are_no_variables():
     assert variant.variables(COMMUNICATOR) == {"NCCL_PROTO": "LL"}
     assert variant.process == ()
     assert variant.describe() == "config.minCTAs=8 NCCL_PROTO=LL"
+    # An option takes effect in a new communicator of the same process.
+    assert scope_of("nccl", "config.minCTAs") == "communicator"
+    assert scope_of("nccl", "NCCL_MIN_CTAS") == "process"
 
 
 def test_the_options_of_a_library_are_those_of_its_file():
@@ -56,11 +57,10 @@ def test_the_options_of_a_library_are_those_of_its_file():
         assert options_of(ccl) == [], ccl
     assert not any(one.name.startswith("config.") for one in settings_of("nccl"))
     assert find_setting("nccl", "config.CTAPolicy").values == ["0", "1", "2"]
-
-
-def test_an_option_takes_effect_in_a_new_communicator_of_the_same_process():
-    assert scope_of("nccl", "config.minCTAs") == "communicator"
-    assert scope_of("nccl", "NCCL_MIN_CTAS") == "process"
+    assert unknown_option("nccl", "config.minCTAs") == ""
+    text = unknown_option("nccl", "config.minctas")
+    assert "not a known option of a communicator of NCCL" in text
+    assert "config.minCTAs" in text
 
 
 CONFIG = CommunicatorOptions.__dataclass_fields__["config"].metadata["settings"]["type"]
@@ -76,68 +76,35 @@ def test_any_text_is_parsed_or_refused(text):
         parse_vary(f"config.{text}")
 
 
-@pytest.mark.parametrize("text", ["minCTAs", "config.minCTAs=8", "=8", "minCTAs="])
-def test_texts_that_are_no_option(text):
-    with pytest.raises(click.BadParameter) as refused:
-        CONFIG.convert(text, None, None)
-    assert refused.value.message == f"{text!r}: write NAME=VALUE, for example minCTAs=16"
-    assert CONFIG.convert("minCTAs=8", None, None) == ("minCTAs", "8")
+def test_texts_and_values_of_options():
+    """``config`` is what --config reads, ``vary`` what --vary reads; else options and libraries."""
+
+    def outcome(line):
+        what, *words = line.split(" ")
+        if what == "vary":
+            return refusal(parse_vary, *words)
+        if what == "config":
+            try:
+                return CONFIG.convert(*words, None, None)
+            except click.BadParameter as error:
+                return error.message
+        options = dict(one.split("=") for one in words)
+        return refusal(check_config, options, what.split(","))
+
+    require_outcomes(
+        Path(__file__).with_name("communicator_options.txt"), lambda line: str(outcome(line))
+    )
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("A", "write NAME=VALUE,VALUE"),
-        ("A=1,,2", "a value is empty"),
-        ("A=1,1", "occurs twice"),
-        ("placement=both", "unknown value 'both'"),
-        (f"A={','.join(map(str, range(65)))}", "at most 64"),
-    ],
-)
-def test_texts_that_vary_nothing(text, message):
-    with pytest.raises(UsageError, match=message):
-        parse_vary(text)
-    assert parse_vary("config.minCTAs=8,16") == ("config.minCTAs", ["8", "16"])
-
-
-@pytest.mark.parametrize(
-    ("options", "ccl", "message"),
-    [
-        ({"minCTAs": "0"}, "nccl", "--config minCTAs=0: out of range: choose an integer from 1"),
-        ({"maxCTAs": "65"}, "nccl", "--config maxCTAs=65: out of range"),
-        ({"minCTAs": "many"}, "nccl", "--config minCTAs=many: not an integer"),
-        ({"cgaClusterSize": "9"}, "nccl", "an integer from 0 to 8"),
-        ({"CTAPolicy": "EFFICIENCY"}, "nccl", "choose from 0, 1, 2"),
-        ({"minCTAs": "8", "maxCTAs": "4"}, "nccl", "--config minCTAs=8: above maxCTAs=4"),
-        ({"blocking": "0"}, "nccl", "--config blocking is not a known option of a communicator"),
-        ({"minCTAs": "8"}, "shm", "shm has no options of a communicator that are known"),
-        ({"minCTAs": "8"}, "torch:nccl", "a program sets its pg_options"),
-    ],
-)
-def test_values_that_are_impossible(options, ccl, message):
-    with pytest.raises(UsageError) as refused:
-        check_config(options, [ccl])
-    assert message in str(refused.value)
-
-
-def test_every_measured_library_requires_the_option():
-    check_config({"minCTAs": "8"}, ["nccl", "rccl"])
-    with pytest.raises(UsageError):
-        check_config({"minCTAs": "8"}, ["nccl", "mpi"])
-    check_config({}, ["nccl", "mpi"])
-
-
-def test_a_variable_that_decides_instead_is_refused(monkeypatch):
-    monkeypatch.setenv("NCCL_MIN_CTAS", "4")
-    message = "NCCL_MIN_CTAS=4 is set in the environment and overrides the option: unset"
-    with pytest.raises(UsageError, match=message):
-        check_config({"minCTAs": "8"}, ["nccl"])
-    with pytest.raises(UsageError, match=message):
-        check_settings([("config.minCTAs", ["8"])], "nccl")
-    check_config({"maxCTAs": "8"}, ["nccl"])
-
-
-def test_a_configuration_file_that_decides_instead_is_refused(monkeypatch, tmp_path):
+def test_a_variable_or_file_that_decides_instead_is_refused(monkeypatch, tmp_path):
+    with monkeypatch.context() as patch:
+        patch.setenv("NCCL_MIN_CTAS", "4")
+        message = "NCCL_MIN_CTAS=4 is set in the environment and overrides the option: unset"
+        with pytest.raises(UsageError, match=message):
+            check_config({"minCTAs": "8"}, ["nccl"])
+        with pytest.raises(UsageError, match=message):
+            check_settings([("config.minCTAs", ["8"])], "nccl")
+        check_config({"maxCTAs": "8"}, ["nccl"])
     file = tmp_path / "nccl.conf"
     file.write_text("# the cluster's\nNCCL_MIN_CTAS=4\n")
     monkeypatch.setenv("NCCL_CONF_FILE", str(file))
@@ -150,50 +117,40 @@ def test_a_configuration_file_that_decides_instead_is_refused(monkeypatch, tmp_p
 
 
 def test_the_options_of_a_variant_are_checked_together():
-    fits = Variant((option("minCTAs", "8"), option("maxCTAs", "8")))
-    check_options_of([fits], "nccl", {})
-    with pytest.raises(UsageError, match=r"--vary config\.minCTAs=8: above config\.maxCTAs=4"):
-        check_options_of([Variant((option("minCTAs", "8"), option("maxCTAs", "4")))], "nccl", {})
-    with pytest.raises(UsageError, match=r"config\.maxCTAs=4: below config\.minCTAs=8"):
-        check_options_of([Variant((option("minCTAs", "8"),))], "nccl", {"maxCTAs": "4"})
-    both = Variant((option("minCTAs", "8"), Assignment("NCCL_MIN_CTAS", "8")))
-    with pytest.raises(UsageError, match="use --one-at-a-time"):
-        check_options_of([both], "nccl", {})
-
-
-def test_an_unknown_option_is_refused_with_the_known_ones():
-    assert unknown_option("nccl", "config.minCTAs") == ""
-    text = unknown_option("nccl", "config.minctas")
-    assert "not a known option of a communicator of NCCL" in text
-    assert "config.minCTAs" in text
-
-
-def explained(channels, protocol="SIMPLE"):
-    return Explanation(0, "plug-in", "ring", "RING", protocol, channels)
+    eight, four, variable = (
+        *(option("minCTAs", "8"), option("maxCTAs", "4")),
+        Assignment("NCCL_MIN_CTAS", "8"),
+    )
+    check_options_of([Variant((eight, option("maxCTAs", "8")))], "nccl", {})
+    for assignments, config, message in (
+        ((eight, four), {}, r"--vary config\.minCTAs=8: above config\.maxCTAs=4"),
+        ((eight,), {"maxCTAs": "4"}, r"config\.maxCTAs=4: below config\.minCTAs=8"),
+        ((eight, variable), {}, "use --one-at-a-time"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            check_options_of([Variant(assignments)], "nccl", config)
 
 
 @pytest.mark.parametrize(
-    ("assignments", "ran", "message"),
+    ("options", "ran", "message"),
     [
-        ([option("maxCTAs", "4")], 24, "config.maxCTAs=4 had no effect: "),
-        ([option("maxCTAs", "4")], 4, ""),
-        ([option("minCTAs", "32")], 24, "the library ran the same as by default"),
-        ([option("minCTAs", "32")], 32, ""),
-        ([option("minCTAs", "32"), option("CTAPolicy", "1")], 24, ""),  # a policy is not observed
+        ({"maxCTAs": "4"}, 24, "config.maxCTAs=4 had no effect: "),
+        ({"maxCTAs": "4"}, 4, ""),
+        ({"minCTAs": "32"}, 24, "the library ran the same as by default"),
+        ({"minCTAs": "32"}, 32, ""),
+        ({"minCTAs": "32", "CTAPolicy": "1"}, 24, ""),  # a policy is not observed
     ],
 )
-def test_an_option_without_effect_is_recognised(assignments, ran, message):
-    found = without_effect(Variant(tuple(assignments)), CASE, explained(ran), explained(24))
+def test_an_option_without_effect_is_recognised(options, ran, message):
+    explained = (Explanation(0, "plug-in", "ring", "RING", "SIMPLE", one) for one in (ran, 24))
+    variant = Variant(tuple(option(*one) for one in options.items()))
+    found = without_effect(variant, CASE, *explained)
     assert message in found
     assert bool(found) == bool(message)
 
 
 def test_runs_with_other_options_are_not_comparable():
-    settings = Settings(
-        *(8, 8, 0, 2.0, "auto", "max", 0.02, 1.0, 60.0, None, None),
-        *(1, 1, 1, 1, "none", 0),
-        config={"minCTAs": "8", "maxCTAs": "16"},
-    )
+    settings = usual_settings(config={"minCTAs": "8", "maxCTAs": "16"})
     [words] = unusual_method(header_of(settings), "nccl")
     assert words == "communicators with minCTAs=8 maxCTAs=16"
     assert is_of_method(words)

@@ -1,72 +1,44 @@
 """``cclmark experiment``: variants next to the default, on the host and on fakes."""
 
 import signal
+from itertools import product
+from pathlib import Path
 
 import pytest
 
+from cclmark.kinds.experiment.figures import experiment_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.work.variants import CONTROL, DEFAULT
+from refusals import require_refusals
 
 SMALL = ("-b", "1K", "-e", "64K", "-f", "64", "--rounds", "2", "-n", "2", "-w", "1")
 UNKNOWN = "--allow-unknown-settings"
 ON_HOST = ("--devices", "host:2", *SMALL)
 ON_FAKES = ("-g", "2", *SMALL)
-OLD = {"CCLMARK_FAKE_NCCL_VERSION": "22603"}
 
 
 def effects(journal, timing="throughput"):
-    from cclmark.kinds.experiment.figures import experiment_of
-
-    found = experiment_of(journal.of(TrialResult), timing)
-    return {
-        (variant.describe(), case.size_bytes): result
-        for (variant, case), result in found.compared.items()
-    }
+    compared = experiment_of(journal.of(TrialResult), timing).compared
+    return {(variant.describe(), case.size_bytes): it for (variant, case), it in compared.items()}
 
 
 def test_every_variant_is_measured_next_to_the_default(cclmark):
     run = cclmark("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a,b", UNKNOWN)
-    trials = run.journal.of(TrialResult)
-    places = [
-        (one.trial.round, one.trial.variant.describe(), one.trial.case.size_bytes) for one in trials
-    ]
+    results = run.journal.of(TrialResult)
+    trials = [one.trial for one in results]
     names = ["default", "default again", "SOME_NAME=a", "SOME_NAME=b"]
+    places = product((0, 1), names, (1024, 65536))
     assert sorted(places) == sorted(
-        (number, name, size) for number in (0, 1) for name in names for size in (1024, 65536)
+        (one.round, one.variant.describe(), one.case.size_bytes) for one in trials
     )
-    assert all(one.status == "ok" and one.is_checked for one in trials)
-    assert sorted(one.index for one in trials) == list(range(16))
+    assert all(one.status == "ok" and one.is_checked for one in results)
+    assert sorted(one.index for one in results) == list(range(16))
     # Each round begins with other processes.
-    firsts = [next(one for one in trials if one.trial.round == number) for number in (0, 1)]
-    assert [one.trial.variant for one in firsts] == [DEFAULT, CONTROL]
+    firsts = [next(one for one in trials if one.round == number) for number in (0, 1)]
+    assert [one.variant for one in firsts] == [DEFAULT, CONTROL]
     assert "SOME_NAME is unknown to cclmark: its values are not checked" in run.out
     assert "2 variants, 2 cases, 2 rounds; 16 of 16 trials checked, 0 wrong" in run.out
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "message"),
-    [
-        *(
-            (
-                *(command, "--vary NCCL_MIN_CTA=4"),
-                "--vary NCCL_MIN_CTA: NCCL_MIN_CTA is not a setting of any library that cclmark "
-                "knows: did you mean NCCL_MIN_CTAS?",
-            )
-            for command in ("experiment", "overlap")
-        ),
-        (
-            *("experiment", "--vary NCCL_MIN_CTA=4"),
-            "--allow-unknown-settings compares an unknown one nevertheless",
-        ),
-        (
-            *("experiment", "--bisect SOME_NUMBER=1:2"),
-            "--bisect SOME_NUMBER: SOME_NUMBER is not a setting of any library",
-        ),
-    ],
-)
-def test_a_setting_that_no_library_has_is_refused(refused, command, option, message):
-    refused(command, "all_reduce", "--devices", "host:2", *option.split(), because=message)
 
 
 def test_impossible_combinations_are_left_out(cclmark, fake_cuda):
@@ -83,33 +55,11 @@ def test_impossible_combinations_are_left_out(cclmark, fake_cuda):
     assert "NCCL_MIN_CTAS=32 NCCL_MAX_CTAS=8 is left out: NCCL_M" in run.out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "variables", "message"),
-    [
-        ("--vary NCCL_MIN_CTAS=32 --vary NCCL_MAX_CTAS=8", {}, "NCCL_MIN_CTAS=32: "),
-        ("--vary NCCL_CTA_POLICY=1", OLD, "NCCL_CTA_POLICY=1: since 2.27, this library is 2.26.3"),
-        (
-            *("--bisect NCCL_CTA_POLICY=0:1", OLD),
-            "NCCL_CTA_POLICY=0: since 2.27, this library is 2.26.3",
-        ),
-        (
-            *("--bisect NCCL_IB_QPS_PER_CONNECTION=1:8", {}),
-            "NCCL_IB_QPS_PER_CONNECTION: it has an effect between hosts only",
-        ),
-        ("--vary NCCL_IB_QPS_PER_CONNECTION=1,4", {}, "it has an effect between hosts only"),
-        ("--vary NCCL_PROTO=LL129", {}, "NCCL_PROTO"),
-        ("--vary NCCL_ALGO=NVLS", {"NCCL_NVLS_ENABLE": "0"}, "NCCL_NVLS_ENABLE=0"),
-        ("--vary NCCL_NVLS_ENABLE=1", {"NCCL_NVLS_ENABLE": "0"}, "does not override it"),
-    ],
-)
-def test_what_the_library_cannot_have_is_refused(refused, fake_cuda, arguments, variables, message):
-    command = ("experiment", "all_reduce", *ON_FAKES, *arguments.split())
-    refused(*command, because=message, env=fake_cuda.env(**variables))
+def test_what_the_library_cannot_have_is_refused(refusals, fake_cuda):
+    refusals("refused_on_fakes.txt", fake_cuda.env())
 
 
 def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
-    refused = cclmark("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10", code=2)
-    assert "so that nothing would be compared: choose the library with --ccl" in refused.err
     run = cclmark(
         *("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10"),
         "--allow-unknown-settings",
@@ -125,20 +75,16 @@ def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
 
 def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
     """The fake's wrong elements appear with the variable only."""
-    run = cclmark(
-        *("experiment", "all_reduce", *ON_FAKES),
-        *("--vary", "CCLMARK_FAKE_NCCL_CORRUPT=1:AllReduce:7,1:AllGather:7", UNKNOWN),
-        env=fake_cuda.env(),
-        code=1,
-    )
+    name = "CCLMARK_FAKE_NCCL_CORRUPT"
+    words = ("--vary", f"{name}=1:AllReduce:7,1:AllGather:7", UNKNOWN)
+    run = cclmark("experiment", "all_reduce", *ON_FAKES, *words, env=fake_cuda.env(), code=1)
     found = effects(run.journal)
     for size in (1024, 65536):
-        assert found["CCLMARK_FAKE_NCCL_CORRUPT=1:AllReduce:7", size].effect == "wrong"
-        assert found["CCLMARK_FAKE_NCCL_CORRUPT=1:AllGather:7", size].effect != "wrong"
+        assert found[f"{name}=1:AllReduce:7", size].effect == "wrong"
+        assert found[f"{name}=1:AllGather:7", size].effect != "wrong"
     assert "WRONG" in run.out
-    assert all(
-        one.status == "ok" for one in run.journal.of(TrialResult) if one.trial.variant.is_default
-    )
+    usual = [one for one in run.journal.of(TrialResult) if one.trial.variant.is_default]
+    assert {one.status for one in usual} == {"ok"}
 
 
 def test_what_ran_is_recorded_and_settings_without_effect_are_not_ranked(cclmark, fake_cuda):
@@ -183,30 +129,29 @@ def test_ranks_that_ran_different_operations_have_exit_code_3_and_no_verdict_on_
 
 
 @pytest.mark.parametrize(
-    ("setting", "status"),
+    ("fault", "status"),
     [
-        ("CCLMARK_FAKE_NCCL_FAIL=1:CommInitRank,2:CommInitRank", "died"),
-        ("CCLMARK_FAKE_NCCL_FAIL=1:AllReduce,2:AllReduce", "died"),
-        ("CCLMARK_FAKE_NCCL_HANG=1:AllReduce,2:AllReduce", "timeout"),
+        ("FAIL=1:CommInitRank", "died"),
+        ("FAIL=1:AllReduce", "died"),
+        ("HANG=1:AllReduce", "timeout"),
     ],
 )
-def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, setting, status):
-    run = cclmark(
-        *("experiment", "all_reduce", *ON_FAKES, "-T", "2", UNKNOWN, "--vary", setting),
-        env=fake_cuda.env(),
-    )
-    name = setting.partition(",")[0]
-    other = f"{name.partition('=')[0]}={setting.rpartition(',')[2]}"
+def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, fault, status):
+    """Rank 2, of which the other value is, does not exist."""
+    name, value = f"CCLMARK_FAKE_NCCL_{fault}".split("=")
+    other = value.replace("1:", "2:")
+    words = ("-T", "2", UNKNOWN, "--vary", f"{name}={value},{other}")
+    run = cclmark("experiment", "all_reduce", *ON_FAKES, *words, env=fake_cuda.env())
     failing, others = (
-        [one for one in run.journal.of(TrialResult) if one.trial.variant.describe() == variant]
-        for variant in (name, other)
+        [it for it in run.journal.of(TrialResult) if it.trial.variant.describe() == f"{name}={one}"]
+        for one in (value, other)
     )
     assert [one.status for one in failing] == [status, "skipped", "skipped", "skipped"]
     assert failing[0].report
     assert "the variant failed before" in failing[1].reason
     assert [one.status for one in others] == ["ok"] * 4
-    assert f"{name} is not measured any more" in run.err
-    assert effects(run.journal)[name, 1024].effect == "failed"
+    assert f"{name}={value} is not measured any more" in run.err
+    assert effects(run.journal)[f"{name}={value}", 1024].effect == "failed"
 
 
 def test_a_default_that_fails_ends_the_experiment(cclmark, fake_cuda):
@@ -219,41 +164,35 @@ def test_a_default_that_fails_ends_the_experiment(cclmark, fake_cuda):
 
 
 def test_registration_and_placement_are_settings(cclmark, fake_cuda):
-    run = cclmark(
-        *("experiment", "all_reduce", *ON_FAKES, "--vary", "registration=symmetric"),
-        *("--vary", "placement=out-of-place,in-place"),
-        env=fake_cuda.env(),
-    )
-    found = effects(run.journal, "auto")
-    assert {name for name, _ in found} == {
-        "registration=symmetric placement=out-of-place",
-        "registration=symmetric placement=in-place",
-    }
-    placements = {
-        one.trial.case.in_place
-        for one in run.journal.of(TrialResult)
-        if one.trial.variant.value_of("placement") == "in-place"
-    }
-    assert placements == {True}
+    placements = ("--vary", "placement=out-of-place,in-place")
+    words = (*ON_FAKES, "--vary", "registration=symmetric", *placements)
+    run = cclmark("experiment", "all_reduce", *words, env=fake_cuda.env())
+    found, names = effects(run.journal, "auto"), ("out-of-place", "in-place")
+    assert {name for name, _ in found} == {f"registration=symmetric placement={it}" for it in names}
+    trials = [one.trial for one in run.journal.of(TrialResult)]
+    placed = [one.case for one in trials if one.variant.value_of("placement") == "in-place"]
+    assert {one.in_place for one in placed} == {True}
     assert all(one.estimate is not None for one in found.values())
 
 
 def test_versions_of_a_library_are_compared(cclmark, fake_cuda):
     old = fake_cuda.nccl.parent / "old" / "libnccl.so.2"
-    run = cclmark(
-        *("experiment", "all_reduce", *ON_FAKES, "--library", f"{old},{fake_cuda.nccl}"),
-        env=fake_cuda.env(),
+    words = (*ON_FAKES, "--library", f"{old},{fake_cuda.nccl}")
+    found = effects(
+        cclmark("experiment", "all_reduce", *words, env=fake_cuda.env()).journal, "auto"
     )
-    found = effects(run.journal, "auto")
     assert {name for name, _ in found} == {f"library={old}", f"library={fake_cuda.nccl}"}
     assert all(one.estimate is not None for one in found.values())
 
 
+BISECTION = (
+    *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
+    *("-w", "0", UNKNOWN, "--keep", "1%", "--bisect"),
+)
+
+
 def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
-    run = cclmark(
-        *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
-        *("-w", "0", UNKNOWN, "--bisect", "SOME_NUMBER=1:2", "--keep", "1%"),
-    )
+    run = cclmark(*BISECTION, "SOME_NUMBER=1:2")
     assert "SOME_NUMBER=1 is the smallest value that keeps 1 % of the best bandwidth" in run.out
     trials = run.journal.of(TrialResult)
     explained = [one for one in trials if one.explanation and one.explanation.source == "engine"]
@@ -283,10 +222,7 @@ def test_an_interrupted_experiment_is_resumed(cclmark, background):
 
 
 def test_an_interrupted_bisection_is_resumed(cclmark, background):
-    arguments = (
-        *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
-        *("-w", "0", UNKNOWN, "--bisect", "SOME_NUMBER=1:4", "--keep", "1%"),
-    )
+    arguments = (*BISECTION, "SOME_NUMBER=1:4")
     run, done = interrupted(background, arguments)
     resumed = cclmark(*arguments, "--resume", run.journal_path)
     trials = resumed.journal.of(TrialResult)
@@ -301,35 +237,13 @@ def test_an_interrupted_bisection_is_resumed(cclmark, background):
     assert kept == [(one.trial, one.started_at_s) for one in trials]
     assert "the first round" not in again.out + again.err
 
-    fewer = [*arguments[:-3], "SOME_NUMBER=1:2", "--keep", "1%"]
-    refused = cclmark(*fewer, "--resume", resumed.journal_path, code=2)
-    assert "it is not the journal of cclmark experiment --bisect SOME_NUMBER=1:2" in refused.message
+    fewer = (*BISECTION, "SOME_NUMBER=1:2", "--resume", resumed.journal_path)
+    message = cclmark(*fewer, code=2).message
+    assert "it is not the journal of cclmark experiment --bisect SOME_NUMBER=1:2" in message
 
 
-MANY = ",".join(map(str, range(60)))
-BAD_INPUT = {
-    "all_reduce": "nothing is varied",
-    "": "Missing argument 'OPERATION[,OPERATION...]'. Choose from all_reduce, ",
-    "all_redcue --vary A=1": "unknown operation 'all_redcue'",
-    f"all_reduce {UNKNOWN} --vary A=1 --vary A=2": "is given twice",
-    f"all_reduce {UNKNOWN} --vary A={MANY} --vary B={MANY}": "more than 256 combinations",
-    "all_reduce --library /no/such/lib.so": "neither a known library nor a file",
-    "all_reduce --vary A=1 --ccl shm,mpi": "one library is the default",
-    "all_reduce --bisect A=1:4 --vary B=1": "--bisect excludes --vary",
-    "all_reduce --bisect HCCL_BUFFSIZE=1:3": "shm does not read it",
-}
-
-
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_invalid_requests(refused, arguments):
-    words = ("experiment", *arguments.split(), "--devices", "host:2")
-    refused(*words, because=BAD_INPUT[arguments])
-
-
-def test_mpi_as_another_library_requires_an_mpirun(refused, tmp_path):
-    command = ("experiment", "all_reduce", "--devices", "host:2", "--library", "mpi")
-    env = {"CCLMARK_MPIRUN": str(tmp_path / "mpirun")}
-    refused(*command, because="no such program", env=env, code=3)
+def test_invalid_requests(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])
 
 
 def test_a_variable_of_the_environment_is_the_default(cclmark, fake_cuda):

@@ -24,30 +24,22 @@ OTHER = Variant((Assignment("OMPI_MCA_coll", "^han"),))
     [
         (RING, IGNORED, None, f"{NAME}: {REASON}"),
         (OTHER, IGNORED, None, ""),
-        # A setting that selects proves nothing.
-        (RING, SELECTED, SELECTED, ""),
+        (RING, SELECTED, SELECTED, ""),  # a setting that selects proves nothing
     ],
 )
 def test_a_setting_that_the_library_ignores_has_no_effect(variant, ran, usual, reason):
     assert without_effect(variant, CASE, ran, usual) == reason
 
 
-@pytest.mark.parametrize(
-    ("ccl", "name", "reason"),
-    [
-        ("shm", "HCCL_BUFFSIZE", "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"),
-        ("shm", "CCLMARK_SHM_STREAM_BYTES", ""),
-        ("shm", "SOME_NAME", ""),
-        ("mpi", "HCCL_BUFFSIZE", ""),
-        ("hccl", "HCCL_BUFFSIZE", ""),
-    ],
-)
-def test_a_variable_of_other_libraries_has_no_effect_on_the_built_in_one(ccl, name, reason):
-    case = replace(CASE, ccl=ccl)
-    assert without_effect(Variant((Assignment(name, "10"),)), case, None, None) == reason
+def test_a_variable_of_other_libraries_has_no_effect_on_the_built_in_one():
+    def reason(ccl, *assignments):
+        variant = Variant(tuple(Assignment(*one) for one in assignments))
+        return without_effect(variant, replace(CASE, ccl=ccl), None, None)
 
-
-def test_a_variable_of_another_library_may_have_an_effect_where_that_library_runs():
-    case = replace(CASE, ccl="shm")
-    both = (Assignment("OMPI_MCA_coll", "^han"), Assignment("library", "mpi"))
-    assert without_effect(Variant(both), case, None, None) == ""
+    of_hccl, streaming = ("HCCL_BUFFSIZE", "10"), ("CCLMARK_SHM_STREAM_BYTES", "10")
+    assert reason("shm", of_hccl) == "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"
+    for ccl, name in (("shm", streaming), ("shm", ("SOME_NAME", "10")), ("mpi", of_hccl)):
+        assert reason(ccl, name) == ""
+    assert reason("hccl", of_hccl) == ""
+    # It may have one where its library runs.
+    assert reason("shm", ("OMPI_MCA_coll", "^han"), ("library", "mpi")) == ""

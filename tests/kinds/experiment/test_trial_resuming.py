@@ -38,7 +38,7 @@ def journal(tmp_path):
     """Writes a journal with the plan of ``items``."""
 
     def write(results, items=NOMINAL):
-        path = tmp_path / "a.jsonl"
+        path = tmp_path / f"{len([*tmp_path.iterdir()])}.jsonl"
         writer = JournalWriter(path)
         plan = outline_of(items, 2, 2)
         writer.write(replace(HEADER, plan=plan, devices=[], planned_cases=1))
@@ -61,18 +61,12 @@ def test_trials_of_the_search_count_again(journal, stages):
     assert [one.trial.stage for one in found] == stages
 
 
-def test_the_journal_of_an_experiment_is_refused(journal):
+def test_journals_of_other_runs_are_refused(journal):
     with pytest.raises(UsageError, match="not the journal of cclmark tune"):
         read(journal([result("")]))
-
-
-def test_other_sizes_are_refused(journal):
     larger = replace(CASE, size_bytes=4096, count=1024)
     with pytest.raises(UsageError, match="sizes"):
         read(journal([], trials_of([larger], [DEFAULT], 1)))
-
-
-def test_other_settings_are_refused(journal):
     settings = replace(HEADER.settings, iterations=77)
     other = SimpleNamespace(**{**vars(REQUEST), "settings": settings})
     with pytest.raises(UsageError, match="-n: not given in the journal, 77 in this command"):

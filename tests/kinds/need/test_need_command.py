@@ -2,49 +2,24 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
 from cclmark_planning.need.figures import needed_by, step_on
 from cclmark_planning.need.result import NeedResult
 from places import TESTS
+from refusals import require_refusals
 
 FSDP = ("need", "--model", "llama3-8b", "--gpus", "8,64", "--parallel", "zero=3")
-TRAIN, OVERLAP, PROFILE, COPIES = (
-    str(TESTS / "journals" / f"{name}.jsonl") for name in ("train", "overlap", "profile", "p2p")
+TRAIN, OVERLAP, PROFILE = (
+    str(TESTS / "journals" / f"{name}.jsonl") for name in ("train", "overlap", "profile")
 )
 
-REFUSED = {
-    "": "--model is missing",
-    "--model llama3-8b": "--gpus is missing",
-    "--model llama3-9b --gpus 8": "did you mean 'llama3-8b'?",
-    "--model llama3-8b --gpus 0": "write numbers of GPUs from 1 to 1000000",
-    "--model llama3-8b --gpus 100 --parallel tp=8": "choose a multiple of 8",
-    "--model llama3-8b --gpus 64 --parallel foo=1": "--parallel foo=1: 'foo=1': choose from",
-    "--model llama3-8b --gpus 48 --parallel tp=3": "tp=3 cannot share the 32 heads",
-    "--model llama3-8b --gpus 8 --batch 12": "not a multiple of dp x micro-batch",
-    "--model llama3-8b --gpus 8 --accelerator X1": "--accelerator X1: choose from H100 PCIe",
-    "--model llama3-8b --gpus 8 --accelerator L40S": "with --node-bandwidth GB/S",
-    "--model llama3-8b --gpus 8 --accelerator A100 --precision fp8": "no peak rate for fp8",
-    "--model llama3-8b --gpus 8 --precision fp32": "the peak rate for fp32 is not known",
-    "--model llama3-8b --gpus 8 --network 400GB/s": "interfaces of a node and their Gb/s, 8x400",
-    "--model llama3-8b --gpus 8 --overlap dp=200%": "write shares from 0% to 100%",
-    "--model llama3-8b --gpus 8 --overlap dp=1": "write shares from 0% to 100%",
-    "--model llama3-8b --gpus 8 --hold-gradients": "is about shards of gradients",
-    "--model llama3-8b --gpus 144 --parallel tp=8 --gpus-per-node 36": "--gpus-per-node 24",
-    "--model /dev/zero --gpus 8": "not a regular file",
-    f"--model gpt2 --gpus 8 --measured {TRAIN} --precision fp32": "computed in bfloat16, not in",
-    f"--model llama3-8b --gpus 8 --overlap {COPIES}": "is not a journal of cclmark overlap",
-    f"--model llama3-8b --gpus 8 --measured {COPIES}": "the journal has no steps",
-    f"--model llama3-8b --gpus 8 --measured {PROFILE}": "give them with --measured-tokens",
-    f"--model llama3-8b --gpus 8 --measured {TRAIN} --mfu 40%": "--measured excludes --mfu",
-    "--model llama3-8b --gpus 8 --measured-tokens 8": "--measured-tokens requires --measured",
-}
 
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_an_impossible_job_is_refused(refused, arguments):
-    refused("need", *arguments.split(), because=REFUSED[arguments])
+def test_impossible_jobs_are_refused(tag, tmp_path):
+    names = {path.name: str(path) for path in (TESTS / "journals").iterdir()}
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [], names)
 
 
 def results_of(run):
@@ -96,20 +71,19 @@ def test_a_network_is_judged_by_the_time_that_it_adds(cclmark):
 
 
 def test_compute_and_overlap_are_those_of_journals(cclmark):
-    run = cclmark(
-        *("need", "--model", "gpt2", "--gpus", "64", "--measured", TRAIN, "--overlap", OVERLAP)
-    )
+    job = ("need", "--model", "gpt2", "--gpus", "64", "--measured")
+    run = cclmark(*job, TRAIN, "--overlap", OVERLAP)
     need = results_of(run)[0].need
     named = {one.name: one for one in need.assumptions}
     assert named["compute"].measured
     assert "with another model: gpt2-254m with ddp on 2 ranks" in named["compute"].source
     assert 0 < need.hidden.dp == need.hidden.cp < 1
     assert "The rate of compute is assumed" not in run.out
-    tokens = ("--measured", PROFILE, "--measured-tokens", "4096")
-    other = results_of(cclmark("need", "--model", "gpt2", "--gpus", "64", *tokens))[0].need
-    double = (*tokens[:3], "8192")
-    more = results_of(cclmark("need", "--model", "gpt2", "--gpus", "64", *double))[0].need
-    assert more.flops == pytest.approx(2 * other.flops)
+    one, two = (
+        results_of(cclmark(*job, PROFILE, "--measured-tokens", tokens))[0].need.flops
+        for tokens in ("4096", "8192")
+    )
+    assert two == pytest.approx(2 * one)
 
 
 def test_fields_are_those_of_the_journal(cclmark):
@@ -122,24 +96,12 @@ def test_fields_are_those_of_the_journal(cclmark):
         assert needed_by(result.need, result.index) == result
 
 
-def test_plans_of_a_tied_embedding_within_a_node(cclmark):
-    """Its first and last stage are on one node, however far apart."""
+def test_nothing_is_sent_within_a_node_and_by_one_gpu(cclmark):
+    """The first and last stage of a tied embedding are on one node, however far apart."""
     run = cclmark("need", "--model", "gpt2-xl", "--gpus", "8", "--parallel", "pp=4")
     assert "8 GPUs send nothing to other nodes in a step" in run.out
-
-
-def test_one_gpu_sends_nothing(cclmark):
-    run = cclmark(
-        "need",
-        "--model",
-        "llama3-8b",
-        "--gpus",
-        "1",
-        "--accelerator",
-        "L40S",
-        "--gpus-per-node",
-        "1",
-    )
+    lone = ("--gpus", "1", "--accelerator", "L40S", "--gpus-per-node", "1")
+    run = cclmark("need", "--model", "llama3-8b", *lone)
     assert "1 GPU sends nothing to other nodes in a step" in run.out
     assert "messages of a GPU" not in run.out
 
@@ -148,10 +110,8 @@ def test_latencies_alone_may_be_too_long(cclmark):
     job = ("need", "--model", "llama3-8b", "--gpus", "16384", "--parallel", "zero=3")
     run = cclmark(*job, "--latency", "30", "--network", "8x400")
     assert run.journal.of(NeedResult)[0].needed.bps is None
-    assert (
-        "notable    16,384 GPUs: no line rate is enough: with latencies between nodes alone"
-        in run.out
-    )
+    alone = "no line rate is enough: with latencies between nodes alone"
+    assert f"notable    16,384 GPUs: {alone}" in run.out
     assert "verdict    not enough" in run.out
 
 

@@ -1,6 +1,7 @@
 """Objects of exact sizes, and the figures of object calls."""
 
 import pickle
+from itertools import product
 
 import msgspec
 import pytest
@@ -8,56 +9,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
+from cclmark_training.objects import plan
 from cclmark_training.objects.figures import figures_of
-from cclmark_training.objects.plan import (
-    BYTES,
-    CONTENTS,
-    FLAG,
-    ObjectCall,
-    calls_of,
-    chosen_calls,
-    object_of,
-)
 from cclmark_training.objects.result import ObjectTimes
 
 
-@given(size=st.integers(24, 200_000), content=st.sampled_from(list(CONTENTS)))
+def calls(sizes, content=plan.BYTES, operation="gather_object"):
+    return plan.calls_of([operation], "gloo", 2, sizes, content)
+
+
+@given(size=st.integers(24, 200_000), content=st.sampled_from(list(plan.CONTENTS)))
 def test_an_object_has_the_planned_size_close_below_the_requested_one(size, content):
-    (call,) = calls_of(["gather_object"], "gloo", 2, [size], content)
-    assert len(pickle.dumps(object_of(call, 1, 1))) == call.size_bytes
+    (call,) = calls([size], content)
+    assert len(pickle.dumps(plan.object_of(call, 1, 1))) == call.size_bytes
     # Pickles have longer headers from 256 bytes and from 64 KiB, and marks every 1000 numbers.
     assert size - 12 <= call.size_bytes <= size
-
-
-def test_most_sizes_of_bytes_are_met_exactly():
-    sizes = [64, 1024, 16384, 1 << 18, 1 << 22]
-    calls = calls_of(["gather_object"], "gloo", 2, sizes, BYTES)
-    assert [call.size_bytes for call in calls] == sizes
+    exact = [64, 1024, 16384, 1 << 18, 1 << 22]
+    assert [call.size_bytes for call in calls(exact)] == exact
 
 
 def test_every_rank_and_part_sends_something_else():
-    (call,) = calls_of(["gather_object"], "gloo", 2, [64], BYTES)
-    sent = {
-        object_of(call, rank, seed, part) for rank in (0, 1) for seed in (1, 2) for part in (0, 1)
-    }
+    (call,) = calls([64])
+    sent = {plan.object_of(call, *of) for of in product((0, 1), (1, 2), (0, 1))}
     assert len(sent) == 8
-    assert object_of(call, 1, 2, 3) == object_of(call, 1, 2, 3)
-    flag = ObjectCall("flag", "gloo", 2, 4, FLAG)
-    assert {object_of(flag, rank, 1) for rank in (0, 1)} == {True, False}
+    assert plan.object_of(call, 1, 2, 3) == plan.object_of(call, 1, 2, 3)
+    flag = plan.ObjectCall("flag", "gloo", 2, 4, plan.FLAG)
+    assert {plan.object_of(flag, rank, 1) for rank in (0, 1)} == {True, False}
 
 
-def test_sizes_that_yield_the_same_object_are_one_call_and_a_flag_has_one_size():
-    assert len(calls_of(["gather_object"], "gloo", 2, [270, 271, 272, 273], BYTES)) == 1
-    assert len(calls_of(["flag"], "gloo", 2, [64, 128], BYTES)) == 1
+def test_sizes_that_yield_the_same_object_are_one_call_and_names_choose_calls():
+    assert len(calls([270, 271, 272, 273])) == 1
+    assert len(calls([64, 128], operation="flag")) == 1
     with pytest.raises(UsageError, match=r"the smallest object \(numbers\) has 24 bytes"):
-        calls_of(["gather_object"], "gloo", 2, [8, 16], "numbers")
-
-
-def test_names_and_their_beginnings_choose_calls():
-    assert chosen_calls("gather, flag") == ["flag", "gather_object"]
-    assert chosen_calls("all-gather-object") == ["all_gather_object"]
+        calls([8, 16], "numbers")
+    assert plan.chosen_calls("gather, flag") == ["flag", "gather_object"]
+    assert plan.chosen_calls("all-gather-object") == ["all_gather_object"]
     with pytest.raises(UsageError, match="unknown call 'x'"):
-        chosen_calls("flag,x")
+        plan.chosen_calls("flag,x")
 
 
 def test_figures_are_medians_of_the_slowest_rank_and_ratios_are_paired():

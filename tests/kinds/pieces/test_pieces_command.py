@@ -1,12 +1,14 @@
 """``--pieces``: one message against many."""
 
 import importlib
+from pathlib import Path
 
 import pytest
 
 from cclmark.kinds.pieces.plan import BUCKET_BYTES, FIRST_BUCKET_BYTES
 from cclmark.kinds.pieces.result import PieceResult
 from patience import waits
+from refusals import require_refusals
 
 QUICK = ("--max-time", "0.02")
 HOST = ("--devices", "host:2", *QUICK)
@@ -16,119 +18,93 @@ def rows_of(run):
     return [row for result in run.journal.of(PieceResult) for row in result.rows]
 
 
-BAD_INPUT = {
-    "all_gather --pieces 4": "all_gather cannot be divided",
-    "all_reduce --pieces 4 -n 5": "--pieces excludes -n",
-    "all_reduce --pieces 4 -N 2": "--pieces excludes -N (--cycles): rounds alternate",
-    "all_reduce --pieces 4 --explain": "--pieces excludes --explain",
-    "all_reduce --pieces 4 --timing per-op": "--timing is throughput or",
-    "all_reduce --pieces 4 --format nccl-tests": "--pieces requires --format table, json, csv or "
-    "markdown, not nccl-tests",
-    "all_reduce --pieces 4 --inject corrupt:rank=9,index=0": "no rank 9",
-    "all_reduce --like all_reduce_bench --pieces 1,10": "--pieces excludes --like",
-    "collectives --pieces 4": "No such option",
-}
+def test_nonsense_is_refused_before_anything_starts(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])
 
 
-@pytest.mark.parametrize("arguments", BAD_INPUT)
-def test_nonsense_is_refused_before_anything_starts(refused, arguments):
-    refused(*arguments.split(), "--devices", "host:2", because=BAD_INPUT[arguments])
+def test_every_division_is_measured_checked_or_skipped_with_the_reason(cclmark):
+    run = cclmark("all_reduce", *HOST, "--pieces", "1,3,64", "-b", "2M", "-e", "2M")
+    rows = rows_of(run)
+    assert [(row.division.form, row.division.pieces) for row in rows[:6]] == [
+        *(("one", 1), ("separate", 3), ("grouped", 3), ("separate", 64), ("grouped", 64)),
+        ("buckets", 2),
+    ]
+    assert len(rows) == 12  # out-of-place and in-place
+    for row in rows:
+        if row.division.form == "grouped":
+            assert row.status == "skipped"
+            assert row.reason == "this library does not support groups of operations"
+        else:
+            assert (row.status, row.verification.wrong) == ("ok", 0)
+            assert row.ratio_low <= row.ratio <= row.ratio_high
+            assert len(row.samples.host_s) >= 7
+    assert "all_reduce float32 sum out-of-place · shm, 2 ranks: 2 MiB" in run.out
+    assert "8 of 12 divisions measured; 8 checked, 0 wrong" in run.out
+    assert "all_reduce 2 MiB float32 sum in-place in 64 calls takes " in run.out
 
 
-class TestShm:
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def whole(cclmark_in, tmp_path_factory):
-        place = tmp_path_factory.mktemp("pieces")
-        return cclmark_in(place, "all_reduce", *HOST, "--pieces", "1,3,64", "-b", "2M", "-e", "2M")
+@pytest.mark.parametrize(
+    ("operation", "dtypes"),
+    [("broadcast", "float64"), ("reduce", "int8,float64"), ("sendrecv", "int8")],
+)
+def test_other_operations_have_right_outputs_in_pieces(cclmark, operation, dtypes):
+    """Of uneven lengths, with three ranks, at a root that is not the first."""
+    flags = ("--pieces", "1,7", "-b", "100", "-e", "100", "-d", dtypes, "-c", "2")
+    roots = () if operation == "sendrecv" else ("-r", "2")
+    run = cclmark(operation, "--devices", "host:3", *QUICK, *flags, *roots)
+    rows = [row for row in rows_of(run) if row.status != "skipped"]
+    assert {(row.status, row.verification.wrong) for row in rows} == {("ok", 0)}
+    assert {row.division.pieces for row in rows} == {1, 7}
 
-    def test_every_division_is_measured_checked_or_skipped_with_the_reason(self, whole):
-        rows = rows_of(whole)
-        names = [(row.division.form, row.division.pieces) for row in rows[:6]]
-        assert names == [
-            *(("one", 1), ("separate", 3), ("grouped", 3), ("separate", 64), ("grouped", 64)),
-            ("buckets", 2),
-        ]
-        assert len(rows) == 12  # out-of-place and in-place
-        for row in rows:
-            if row.division.form == "grouped":
-                assert row.status == "skipped"
-                assert row.reason == "this library does not support groups of operations"
-            else:
-                assert (row.status, row.verification.wrong) == ("ok", 0)
-                assert row.ratio_low <= row.ratio <= row.ratio_high
-                assert len(row.samples.host_s) >= 7
 
-    def test_the_table_has_a_line_for_each(self, whole):
-        assert "all_reduce float32 sum out-of-place · shm, 2 ranks: 2 MiB" in whole.out
-        assert "8 of 12 divisions measured; 8 checked, 0 wrong" in whole.out
-        assert "all_reduce 2 MiB float32 sum in-place in 64 calls takes " in whole.out
+FOUR = ("all_reduce", *HOST, "--pieces", "4", "-b", "64", "-e", "64")
 
-    @pytest.mark.parametrize(
-        ("operation", "dtypes"),
-        [("broadcast", "float64"), ("reduce", "int8,float64"), ("sendrecv", "int8")],
-    )
-    def test_other_operations_have_right_outputs_in_pieces(self, cclmark, operation, dtypes):
-        """Of uneven lengths, with three ranks, at a root that is not the first."""
-        flags = ("--pieces", "1,7", "-b", "100", "-e", "100", "-d", dtypes, "-c", "2")
-        roots = () if operation == "sendrecv" else ("-r", "2")
-        run = cclmark(operation, "--devices", "host:3", *QUICK, *flags, *roots)
-        rows = [row for row in rows_of(run) if row.status != "skipped"]
-        assert {(row.status, row.verification.wrong) for row in rows} == {("ok", 0)}
-        assert {row.division.pieces for row in rows} == {1, 7}
 
-    def test_corruption_in_any_division_is_found(self, cclmark):
-        fault = ("--inject", "corrupt:rank=1,index=3")
-        sizes = ("-b", "64", "-e", "64", "--placement", "in-place")
-        run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, *fault, code=1)
-        measured = [row for row in rows_of(run) if row.status != "skipped"]
-        assert [row.status for row in measured] == ["wrong", "wrong"]
-        for row in measured:
-            (found,) = row.verification.findings
-            assert (found.rank, found.wrong, found.first_element) == (1, 1, 3)
-        assert "in 4 calls: rank 1: 1 element, first at index 3" in run.out
+def test_corruption_in_any_division_is_found(cclmark):
+    fault = ("--inject", "corrupt:rank=1,index=3")
+    run = cclmark(*FOUR, "--placement", "in-place", *fault, code=1)
+    measured = [row for row in rows_of(run) if row.status != "skipped"]
+    assert [row.status for row in measured] == ["wrong", "wrong"]
+    for row in measured:
+        (found,) = row.verification.findings
+        assert (found.rank, found.wrong, found.first_element) == (1, 1, 3)
+    assert "in 4 calls: rank 1: 1 element, first at index 3" in run.out
 
-    def test_operations_that_are_waited_for(self, cclmark):
-        sizes = ("-b", "64", "-e", "64", "--placement", "in-place")
-        run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, "--timing", "blocking")
-        assert {row.summary.clock for row in rows_of(run) if row.summary} == {"host"}
 
-    def test_missing_messages_are_measured_later(self, cclmark, cut):
-        command = ("all_reduce", *HOST, "--pieces", "4", "-b", "64", "-e", "64")
-        first = cclmark(*command)
-        part = cut(first, 2)
-        run = cclmark(*command, "--resume", part)
-        assert [one.index for one in run.journal.of(PieceResult)] == [0, 1]
-        assert run.journal.of(PieceResult)[0] == first.journal.of(PieceResult)[0]
-        other = cclmark(*command, "--pieces", "5", "--resume", part, code=2)
-        assert "pieces (--pieces)" in other.err
+def test_missing_messages_are_measured_later(cclmark, cut):
+    """Also operations that are waited for."""
+    command = (*FOUR, "--timing", "blocking")
+    first = cclmark(*command)
+    assert {row.summary.clock for row in rows_of(first) if row.summary} == {"host"}
+    part = cut(first, 2)
+    run = cclmark(*command, "--resume", part)
+    assert [one.index for one in run.journal.of(PieceResult)] == [0, 1]
+    assert run.journal.of(PieceResult)[0] == first.journal.of(PieceResult)[0]
+    other = cclmark(*command, "--pieces", "5", "--resume", part, code=2)
+    assert "pieces (--pieces)" in other.err
 
-    def test_a_rank_that_hangs_is_named(self, cclmark):
-        sizes = ("-b", "64", "-e", "64", *waits(1.5))
-        fault = ("--inject", "hang:rank=1,case=1")
-        run = cclmark("all_reduce", *HOST, "--pieces", "4", *sizes, *fault, code=4)
-        assert [one.index for one in run.journal.of(PieceResult)] == [0]
-        assert "all_reduce 64 B float32 sum in-place in pieces" in run.message
+
+def test_a_rank_that_hangs_is_named(cclmark):
+    run = cclmark(*FOUR, *waits(1.5), "--inject", "hang:rank=1,case=1", code=4)
+    assert [one.index for one in run.journal.of(PieceResult)] == [0]
+    assert "all_reduce 64 B float32 sum in-place in pieces" in run.message
 
 
 @pytest.mark.usefixtures("torch")
-class TestTorch:
-    def test_buckets_have_the_defaults_of_ddp(self):
-        """As far as the installed torch has names for them."""
-        ddp = importlib.import_module("torch.nn.parallel.distributed")
-        first_bytes = importlib.import_module("torch.distributed")._DEFAULT_FIRST_BUCKET_BYTES
-        most_mib = getattr(ddp, "_DEFAULT_BUCKET_CAP_MB", 25)
-        assert (first_bytes, most_mib << 20) == (FIRST_BUCKET_BYTES, BUCKET_BYTES)
+def test_buckets_have_the_defaults_of_ddp():
+    """As far as the installed torch has names for them."""
+    ddp = importlib.import_module("torch.nn.parallel.distributed")
+    first_bytes = importlib.import_module("torch.distributed")._DEFAULT_FIRST_BUCKET_BYTES
+    most_mib = getattr(ddp, "_DEFAULT_BUCKET_CAP_MB", 25)
+    assert (first_bytes, most_mib << 20) == (FIRST_BUCKET_BYTES, BUCKET_BYTES)
 
-    def test_calls_are_coalesced(self, cclmark):
-        flags = ("--pieces", "7", "-b", "1000", "-e", "1000", "--ccl", "torch:gloo")
-        run = cclmark("all_reduce", *HOST, *flags)
-        found = {row.division.form: (row.status, row.verification.wrong) for row in rows_of(run)}
-        assert found == dict.fromkeys(("one", "separate", "grouped"), ("ok", 0))
 
-    def test_what_torch_does_not_coalesce_is_skipped(self, cclmark):
-        flags = ("--pieces", "7", "-b", "1000", "-e", "1000", "--ccl", "torch:gloo")
-        run = cclmark("broadcast", *HOST, *flags)
-        found = {row.division.form: row for row in rows_of(run)}
-        assert found["separate"].status == "ok"
-        assert "does not support groups of operations of broadcast" in found["grouped"].reason
+@pytest.mark.usefixtures("torch")
+def test_calls_of_torch_are_coalesced_where_it_can(cclmark):
+    flags = ("--pieces", "7", "-b", "1000", "-e", "1000", "--ccl", "torch:gloo")
+    run = cclmark("all_reduce", *HOST, *flags)
+    found = {row.division.form: (row.status, row.verification.wrong) for row in rows_of(run)}
+    assert found == dict.fromkeys(("one", "separate", "grouped"), ("ok", 0))
+    found = {row.division.form: row for row in rows_of(cclmark("broadcast", *HOST, *flags))}
+    assert found["separate"].status == "ok"
+    assert "does not support groups of operations of broadcast" in found["grouped"].reason

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -26,47 +27,43 @@ from cclmark_planning.scaling.profiles import read_profiled_step
 from cclmark_planning.scaling.result import ScaledResult
 from kineto_events import collective, kernel, trace
 from places import TESTS
+from refusals import require_refusals
 
 MS = 1000  # microseconds
 STEPS, STEP_MS = 5, 20
 NETWORK = Network(360e9, 14e-6, 3.4e-6, efficiency=0.9, bps=50e9)
 
 
-def events_of(groups, dp_us, compute_ms=10):
-    """Steps of 20 ms: compute, an all_reduce among replicas after it, one of neighbours."""
+def events_of(groups, dp_us):
+    """Steps of 20 ms: 10 of compute, an all_reduce among replicas, one of neighbours."""
     events = []
     for number in range(STEPS):
         at = number * STEP_MS * MS
-        events += [
-            kernel("gemm", at, compute_ms * MS),
-            {
-                **{"ph": "X", "cat": "gpu_user_annotation", "name": f"ProfilerStep#{number}"},
-                **{"pid": 0, "tid": 7, "ts": at, "dur": STEP_MS * MS},
-            },
-        ]
+        step = {"ph": "X", "cat": "gpu_user_annotation", "name": f"ProfilerStep#{number}"}
+        step |= {"pid": 0, "tid": 7, "ts": at, "dur": STEP_MS * MS}
+        events += [kernel("gemm", at, 10 * MS), step]
         for name, (ranks, elements, begin_ms) in groups.items():
             time_us = dp_us if name == "dp" else 1 * MS
-            events.append(
-                collective(
-                    *("allreduce", at + begin_ms * MS, time_us, elements),
-                    **{"Group size": len(ranks), "Process Group Ranks": str(ranks), "Seq": number},
-                    **{"Process Group Name": name, "Process Group Description": name},
-                )
-            )
+            group = {"Group size": len(ranks), "Process Group Ranks": str(ranks), "Seq": number}
+            group |= {"Process Group Name": name, "Process Group Description": name}
+            place = (at + begin_ms * MS, time_us, elements)
+            events.append(collective("allreduce", *place, **group))
     return events
 
 
-def profile(cclmark, directory, ranks, dp_us, tensor=1, compute_ms=10):
-    """The journal of a program: groups of ``tensor`` neighbours, replicas of the others."""
+def profile(cclmark, directory, ranks, dp_us, tensor=1, at_ms=10, elements=1 << 28):
+    """The journal of a program: groups of ``tensor`` neighbours, replicas of the others, which
+    communicate from ``at_ms`` on.
+    """
     names = []
     for rank in range(ranks):
         inner = rank // tensor * tensor
-        groups = {"dp": ([*range(rank % tensor, ranks, tensor)], 1 << 28, compute_ms)}
+        groups = {"dp": ([*range(rank % tensor, ranks, tensor)], elements, at_ms)}
         if tensor > 1:
             groups["tp"] = ([*range(inner, inner + tensor)], 1 << 20, 2)
         info = {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": ranks}}
         path = directory / f"rank{rank}-of-{ranks}.json"
-        path.write_bytes(trace(events_of(groups, dp_us, compute_ms), rank, **info))
+        path.write_bytes(trace(events_of(groups, dp_us), rank, **info))
         names.append(path)
     journal = directory / f"on-{ranks}.jsonl"
     cclmark("import", *names, "--journal", journal)
@@ -122,32 +119,24 @@ def test_a_second_profile_tells_the_error(cclmark, tmp_path):
 
 def test_the_layout_says_which_groups_have_a_rank_of_each_replica(cclmark, tmp_path):
     journal = profile(cclmark, tmp_path, 4, 4 * MS, tensor=2)
-    guessed, stated = (
-        read_profiled_step(journal, None, layout) for layout in (None, parse_job_layout("tp=2"))
-    )
-    assert guessed == stated
-    assert {(one.ranks, one.stride): one.grows for one in stated.messages} == {
-        **{(2, 2): True, (2, 1): False}
-    }
-    other = read_profiled_step(journal, None, parse_job_layout("pp=2"))
-    assert {(one.ranks, one.stride): one.grows for one in other.messages} == {
-        **{(2, 2): False, (2, 1): True}
-    }
+
+    def step(text):
+        return read_profiled_step(journal, None, text and parse_job_layout(text))
+
+    def growing(step):
+        return {(one.ranks, one.stride): one.grows for one in step.messages}
+
+    assert step(None) == step("tp=2")
+    assert growing(step("tp=2")) == {(2, 2): True, (2, 1): False}
+    assert growing(step("pp=2")) == {(2, 2): False, (2, 1): True}
     with pytest.raises(UsageError, match="no group of replicas communicates"):
-        read_profiled_step(journal, None, parse_job_layout("tp=4"))
+        step("tp=4")
 
 
 def test_exposed_time_is_that_of_the_profile(cclmark, tmp_path):
     """3 of 4 ms of the all_reduce run beside compute."""
-    names = []
-    for rank in (0, 1):
-        groups = {"dp": ([0, 1], 1 << 22, 7)}
-        info = {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": 2}}
-        path = tmp_path / f"{rank}.json"
-        path.write_bytes(trace(events_of(groups, 4 * MS), rank, **info))
-        names.append(path)
-    cclmark("import", *names, "--journal", "hidden.jsonl")
-    step = read_profiled_step(tmp_path / "hidden.jsonl", None, None)
+    journal = profile(cclmark, tmp_path, 2, 4 * MS, at_ms=7, elements=1 << 22)
+    step = read_profiled_step(journal, None, None)
     (one,) = step.messages
     assert (one.time_s, one.exposed_s) == (pytest.approx(4e-3), pytest.approx(1e-3))
     assert step.rest_s == pytest.approx(19e-3)
@@ -159,19 +148,14 @@ def test_exposed_time_is_that_of_the_profile(cclmark, tmp_path):
 
 def test_a_step_of_formulas_grows_as_the_formulas_have_it():
     """The messages of a planned job, as a profile would have them, on four times as many nodes."""
-    flags = NeedFlags(
-        **{"model": "llama3-8b", "gpus": [16, 64], "parallel": "zero=3", "per_node": 8},
-        **{"network": LineRate(400, 8)},
-    )
-    small, large = planned_needs(flags)
-    traffic = traffic_of(small.job, busiest_stage(small.job))
-    times = [time_of(one, small.network) for one in traffic]
+    job = {"model": "llama3-8b", "gpus": [16, 64], "parallel": "zero=3", "per_node": 8}
+    small, large = planned_needs(NeedFlags(**job, network=LineRate(400, 8)))
     messages = tuple(
         ProfiledMessages(
             *(one.operation, one.ranks, 1, round(one.size_bytes), round(one.messages)),
-            *(time_s, 0.0, True),
+            *(time_of(one, small.network), 0.0, True),
         )
-        for one, time_s in zip(traffic, times, strict=True)
+        for one in traffic_of(small.job, busiest_stage(small.job))
     )
     measured = ProfiledStep("job", 16, 8, step_of(small).step_s, True, messages)
     grown = grown_step(check_growth(measured, 64, 8), small.network, Unknowns(hidden=1.0))
@@ -188,38 +172,11 @@ def test_what_compute_hides_is_bounded_by_compute():
     assert grown.step_s == pytest.approx(grown.communication_s)
 
 
-REFUSED = {
-    "--job on-4.jsonl --gpus 6 --network 8x400": "6 GPUs are no multiple of the 4",
-    "--job on-4.jsonl --gpus 2,8 --network 8x400": "was profiled on 4 GPUs: predictions are for",
-    "--job on-4.jsonl --gpus 16": "--network is missing",
-    "--job on-4.jsonl --network 8x400": "--gpus is missing",
-    "--job on-4.jsonl --job on-4.jsonl --gpus 8": "two profiles are of the same number of GPUs",
-    "--job on-4.jsonl --gpus 8 --batch 4": "--batch requires --model",
-    "--job on-4.jsonl --gpus 8 --nodes 4": "--job excludes --nodes",
-    "--job on-4.jsonl --gpus 8 --model gpt2": "--job excludes --model",
-    "--job on-4.jsonl --gpus 8 --parallel tp=3": "tp x cp x pp = 3 does not divide 4 GPUs",
-    "--job on-4.jsonl --gpus 12 --gpus-per-node 8 --network 8x400": "are not alike on nodes of 8",
-    "on-4.jsonl --job on-4.jsonl --gpus 8": "runs of collectives and --job are two predictions",
-    "--job train.jsonl --gpus 8": "the file is not a journal of cclmark profile",
-    "--job plugin.jsonl --gpus 8": "steps are unknown: no sequence of calls repeats",
-    "--job missing.jsonl --gpus 8": "missing.jsonl",
-}
-
-
-@pytest.fixture(scope="module")
-def profiled(tmp_path_factory, request):
-    """The directory of a profile, made once."""
-    return tmp_path_factory.mktemp("profiles")
-
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_what_cannot_be_predicted_is_refused(cclmark, refused, profiled, arguments):
-    if not (profiled / "on-4.jsonl").exists():
-        profile(cclmark, profiled, 4, 4 * MS, tensor=2)
-    places = {name: TESTS / "journals" / name for name in ("train.jsonl", "plugin.jsonl")}
-    places["on-4.jsonl"] = profiled / "on-4.jsonl"
-    words = [places.get(word, word) for word in arguments.split()]
-    refused("predict", *words, because=REFUSED[arguments])
+def test_what_cannot_be_predicted_is_refused(cclmark, tag, tmp_path, tmp_path_factory):
+    journals = [TESTS / "journals" / name for name in ("train.jsonl", "plugin.jsonl")]
+    journals.append(profile(cclmark, tmp_path_factory.mktemp("profiles"), 4, 4 * MS, tensor=2))
+    names = {path.name: str(path) for path in journals}
+    require_refusals(Path(__file__).with_name("refused_profiles.txt"), tag, tmp_path, [], names)
 
 
 def test_formats_have_the_same_figures(cclmark):

@@ -2,17 +2,20 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cclmark.options.types import LineRate
 from cclmark_planning.need.command import NeedFlags
 from cclmark_planning.need.request import planned_needs
 from cclmark_planning.scaling.calibration import calibrated, flops_of, read_steps
 from cclmark_planning.scaling.figures import rank_correlation, result_of, step_errors, step_of
-from cclmark_planning.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK
+from cclmark_planning.scaling.plan import LAYOUT, MEASURED, STRONG, WEAK, ScaledJob
 from cclmark_planning.scaling.result import ScaledResult
 from places import REPOSITORY, TESTS
+from refusals import require_refusals
 
 JOB = ("predict", "--model", "llama3-8b", "--parallel", "zero=3", "--network", "8x400")
 HEAD = "gpus,layout,batch,micro_batch,sequence,step_s\n"
@@ -70,15 +73,12 @@ def test_layouts_are_ranked_among_those_that_fit(cclmark):
         *("--accelerator", "H100"),
     )
     layouts = results_of(run, LAYOUT)
-    assert layouts
     steps = [one.step.step_s for one in layouts]
-    assert steps == sorted(steps)
+    assert steps and steps == sorted(steps)
     assert all(one.needed_bytes <= 80e9 for one in layouts)
     assert all(one.scaled.need.job.layout.tp * one.scaled.need.job.layout.pp > 1 for one in layouts)
     assert "do not fit into 80 GB" in run.out
-
-
-def test_layouts_have_the_stages_that_divide_gpus_and_layers(cclmark):
+    # They have the stages that divide GPUs and layers.
     run = cclmark(
         *("predict", "--model", DIMENSIONS, "--gpus", "48", "--batch", "96", "--layouts"),
         *("--network", "8x400", "--parallel", "zero=1"),
@@ -120,19 +120,15 @@ def test_a_calibrated_rate_gives_the_measured_step(tmp_path):
     path = tmp_path / "steps.csv"
     path.write_text(f"{HEAD}64,tp=2;dp=32,512,8,2048,3.9752\n")
     (one,) = read_steps(path, flags())
-    rate = flops_of(one)
-    job = result_of_rate(one.need, rate)
-    assert job.step.step_s == pytest.approx(3.9752, rel=1e-4)
+    need = replace(one.need, flops=flops_of(one))
+    assert scaled(need, 0.1).step.step_s == pytest.approx(3.9752, rel=1e-4)
     # Communication alone takes longer than a nanosecond.
     assert flops_of(one._replace(step_s=1e-9)) is None
 
 
-def result_of_rate(need, rate):
-    from msgspec.structs import replace
-
-    from cclmark_planning.scaling.plan import ScaledJob
-
-    return result_of(ScaledJob(replace(need, flops=rate), WEAK, 0.1))
+def scaled(need, spread):
+    """The result with so much spread of the rate of compute."""
+    return result_of(ScaledJob(need, WEAK, spread))
 
 
 def test_a_calibration_is_not_moved_by_steps_that_something_else_limits():
@@ -145,15 +141,9 @@ def test_a_calibration_is_not_moved_by_steps_that_something_else_limits():
 
 def test_no_noise_and_an_exact_rate_leave_no_interval_of_compute():
     need = planned_needs(flags(batch=512, parallel="dp=64"))[0]
-    narrow, wide = (result_of_spread(need, spread) for spread in (0.01, 0.3))
+    narrow, wide = (scaled(need, spread) for spread in (0.01, 0.3))
     assert narrow.high_s / narrow.low_s < wide.high_s / wide.low_s
     assert narrow.step.step_s == step_of(need).step_s
-
-
-def result_of_spread(need, spread):
-    from cclmark_planning.scaling.plan import ScaledJob
-
-    return result_of(ScaledJob(need, WEAK, spread))
 
 
 def test_rank_correlation():
@@ -164,26 +154,7 @@ def test_rank_correlation():
     assert rank_correlation([1, 2], [1, 2]) is None
 
 
-REFUSED = {
-    "--model llama3-8b --gpus 64": "--network is missing",
-    "--gpus 64": "--gpus requires --model",
-    "--model llama3-8b --gpus 64 --nodes 8": "--model excludes --nodes",
-    "nodes.csv --model llama3-8b --gpus 8": "two predictions: give one of them",
-    "--model llama3-8b --gpus 8 --steps missing.csv": "cannot read the table",
-    "--model llama3-8b --gpus 8 --steps empty.csv": "the first line names the columns",
-    "--model llama3-8b --gpus 8 --steps head.csv": "the table has no row",
-    "--model llama3-8b --gpus 8 --steps zero.csv": "line 2: step_s 0 is no time",
-    "--model llama3-8b --gpus 8 --steps odd.csv": "line 2: tp=3: tp x cp x pp = 3",
-    "--model llama3-8b --gpus 8 --steps fast.csv": "communication alone takes longer",
-    "--model llama3-8b --gpus 8 --steps far.csv": "line 2: 8 nodes require --network",
-    "--model llama3-8b --gpus 8 --steps type.csv": "line 2: precision 'fp99': choose from bf16",
-    "--model llama3-8b --gpus 8 --steps cells.csv": "line 2: the line has more cells",
-    "--model llama3-8b --gpus 8 --steps zero.csv --mfu 40%": "measured steps have the rate",
-}
-
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_what_cannot_be_predicted_is_refused(refused, tmp_path_factory, arguments):
+def test_what_cannot_be_predicted_is_refused(tag, tmp_path, tmp_path_factory):
     files = tmp_path_factory.mktemp("steps")
     texts = {
         **{"empty": "", "head": HEAD, "zero": f"{HEAD}8,dp=8,8,1,2048,0\n"},
@@ -194,8 +165,8 @@ def test_what_cannot_be_predicted_is_refused(refused, tmp_path_factory, argument
     }
     for name, text in texts.items():
         (files / f"{name}.csv").write_text(text)
-    words = [files / word if word.endswith(".csv") else word for word in arguments.split()]
-    refused("predict", *words, because=REFUSED[arguments])
+    names = {path.name: str(path) for path in files.iterdir()}
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [], names)
 
 
 def test_a_measured_rate_comes_from_a_journal(cclmark):

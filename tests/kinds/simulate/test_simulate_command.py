@@ -2,56 +2,19 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 
 from cclmark_planning.simulate.figures import busbw_bps
 from cclmark_planning.simulate.result import SimulationResult
+from refusals import require_refusals
 
 SMALL = ("simulate", "all_reduce", "--topology", "fat-tree:16x8,oversub=2", "-b", "64M")
 
-REFUSED = {
-    "": "--topology is missing: cclmark simulate all_reduce --topology fat-tree",
-    "alltoal --topology nvlink:8": "alltoal is not simulated: did you mean 'alltoall'?",
-    "broadcast --topology nvlink:8": "broadcast is not simulated. Choose from all_reduce",
-    "--topology fat-tre:8x8": "unknown topology: did you mean 'fat-tree'?",
-    "--topology fat-tree:8x8,oversup=2": "choose from nvlink, nic, leaf",
-    "--topology fat-tree:125000x8": "1,000,000 devices are more than 65,536: simulate a part",
-    "--topology fat-tree:9999999x8": "choose at most 1,000,000",
-    "--topology nvlink:8 -b 2G -e 1G": "-b (--begin) of 2 GiB must not be above -e",
-    "--topology nvlink:8 --algorithm rings": "rings",
-    "--topology nvlink:8 --algorithm pat": "pat does not perform all_reduce",
-    "--topology nvlink:8 --algorithm hierarchical": "requires several nodes",
-    "--topology fat-tree:4x8 --ranks 20": "nodes have 4 to 8 ranks",
-    "--topology nvlink:8 --ranks 9": "too few for 9 ranks",
-    "--topology fat-tree:4x8 --job alltoall:1M:32": "too few for 0 ranks and 32 of other jobs",
-    "--topology fat-tree:4x8 --job alltoall:1M": "write OPERATION:SIZE:RANKS",
-    "--topology fat-tree:4x8 --job alltoall:1M:8:packed:rings": "write OPERATION:SIZE:RANKS",
-    "--topology fat-tree:4x8 --job alltoall:x:8": "cannot read the size",
-    "--topology fat-tree:4x8 --ranks 8 --job all_reduce:1M:8:0-7": "belongs to two jobs",
-    "--topology fat-tree:4x8 --placement 0-40": "write devices from 0 to 31",
-    "--topology fat-tree:4x8 --placement 0-7,7": "twice",
-    "--topology fat-tree:4x8 --placement 3": "at least 2 devices",
-    "--topology fat-tree:4x8 --placement 0-7 --ranks 16": "--placement has 8 devices",
-    "--topology fat-tree:4x8 --placement pakced": "or the path of a file with them (No such file",
-    "--topology fat-tree:4x8 --slow-link gpu99-leaf=0.5": "no such link. Links are gpu0-node",
-    "--topology fat-tree:4x8 --slow-link gpu1-leaf": "write gpu17-leaf=0.5",
-    "--topology fat-tree:4x8 --slow-link gpu1-leaf=2": "above 0 and below 1",
-    "--topology fat-tree:4x8 --background rack=0.5": "no such level: choose from node, leaf",
-    "--topology fat-tree:4x8 --background leaf=100%": "above 0 and below 1",
-    "--topology dragonfly:3x2x2x2 --routing adaptive": "detours on a dragonfly",
-    "--topology torus:2x2 --broken-link gpu0-gpu1": "have no way around it",
-    "--topology nvlink:8 --pattern skew:4": "--pattern is the distribution of an alltoallv",
-    "alltoallv --topology nvlink:4 --pattern rows:1,2;3,4": "4 ranks require 4 x 4",
-    "alltoallv --topology fat-tree:512x8": "has too many flows: choose --ranks 1024",
-    "alltoall --topology fat-tree:512x8 --routing hash": "choose at most 1,024 ranks",
-    "--topology nvlink:8 --columns nonsense": "nonsense",
-}
 
-
-@pytest.mark.parametrize("arguments", REFUSED)
-def test_what_is_not_possible_is_refused_before_anything_is_written(refused, arguments):
-    refused("simulate", *arguments.split(), because=REFUSED[arguments])
+def test_what_is_not_possible_is_refused_before_anything_is_written(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, [])
 
 
 def results_of(run):
@@ -99,7 +62,7 @@ def test_each_kind_of_cost_is_left_out_alone_and_all_together(cclmark):
     )
     rows = {row["variant"]: float(row["time_us"]) for row in csv.DictReader(run.out.splitlines())}
     assert [*rows] == [
-        *("", "links whole", "no background", "no other job", "packed", "none of these"),
+        *("", "links whole", "no background", "no other job", "packed", "none of these")
     ]
     assert all(rows[""] > time for name, time in rows.items() if name)
     assert rows["none of these"] == min(rows.values())

@@ -8,55 +8,43 @@ import msgspec
 import pytest
 
 from cclmark.analysis.paired import CONTROL, DEFAULT
-from cclmark.kinds.tune.environment_search import (
-    Axis,
-    EnvironmentSearch,
-    EnvironmentSpace,
-    axis_of,
-    candidates_of,
-    difference,
-)
+from cclmark.kinds.tune import environment_search as environments
 from cclmark.kinds.tune.figures import Trio, prove_environment
 from cclmark.work.setting_fields import LibrarySetting
 from goldens import require_golden
+from simulated_trials import driven
 
-LADDER = Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
-SWITCH = Axis("SWITCH", ("0", "1"), (1,), usual=0)
-WORD = Axis("WORD", ("a", "b"), (0, 1))
-SPACE = EnvironmentSpace([LADDER, SWITCH, WORD])
+LADDER = environments.Axis("LADDER", ("1", "2", "4", "8", "16"), (0, 4), usual=2, ordered=True)
+SWITCH = environments.Axis("SWITCH", ("0", "1"), (1,), usual=0)
+WORD = environments.Axis("WORD", ("a", "b"), (0, 1))
+SPACE = environments.EnvironmentSpace([LADDER, SWITCH, WORD])
 
 
-def run(truth, *, space=SPACE, cells=2, stop=None, seed=1, fails=lambda combination, round: False):
+def run(truth, *, space=SPACE, stop=math.inf, seed=1, fails=lambda combination, round: False):
     """The result; ``truth``: the logarithm of the ratio to the default by variables and cell."""
-    draw = random.Random(seed)
-    search = EnvironmentSearch(space, cells)
-    process = search.run()
-    times, batches = None, []
-    while True:
-        try:
-            batch = process.send(times)
-        except StopIteration as end:
-            return end.value, batches, search
-        if stop is not None and len(batches) >= stop:
-            times = None
-            continue
-        batches.append(batch)
+    draw, search = random.Random(seed), environments.EnvironmentSearch(space, 2)
+
+    def times_of(batch):
         times = {}
         for number, cell in batch.cells:
             combination = () if number in (DEFAULT, CONTROL) else search.combination(number)
             log = truth(space.variables(combination), cell) + draw.gauss(0, 1e-3)
             failed = bool(combination) and fails(combination, batch.number)
             times[number, cell] = None if failed else 1e-5 * math.exp(log)
+        return times
+
+    return *driven(search.run(), times_of, stop), search
 
 
-def best_of(truth, **options):
-    found, _, _ = run(truth, **options)
-    return options.get("space", SPACE).variables(found.best)
+def test_a_gain_over_all_sizes_counts_unless_one_is_harmed():
+    def found(*logs):
+        return run(lambda values, cell: logs[cell] * ("SWITCH" in values))[0]
 
-
-def test_nothing_to_try_ends_at_once():
-    found, batches, _ = run(lambda *_: 0.0, space=EnvironmentSpace([]))
-    assert (found.best, found.tried, found.complete, batches) == ((), 0, True, [])
+    assert found(0.1, -0.11).best == ()
+    assert SPACE.variables(found(0.015, -0.11).best) == {"SWITCH": "1"}
+    harmful = found(0.05, -0.3)
+    assert harmful.best == ()
+    assert [SPACE.variables(one) for one in harmful.harmful] == [{"SWITCH": "1"}]
 
 
 def test_settings_are_combined_and_refined():
@@ -68,24 +56,15 @@ def test_settings_are_combined_and_refined():
     assert SPACE.variables(found.best) == {"LADDER": "8", "SWITCH": "1", "WORD": "b"}
     assert found.estimate.difference == pytest.approx(-0.35, abs=0.002)
     assert found.complete
-
-
-def test_a_gain_over_all_sizes_counts_and_not_that_of_one():
-    assert best_of(lambda v, cell: (0.1, -0.11)[cell] * ("SWITCH" in v)) == {}
-    assert best_of(lambda v, cell: (0.015, -0.11)[cell] * ("SWITCH" in v)) == {"SWITCH": "1"}
-
-
-def test_a_combination_that_harms_a_size_is_not_accepted():
-    found, _, _ = run(lambda v, cell: (0.05, -0.3)[cell] * ("SWITCH" in v))
-    assert found.best == ()
-    assert [SPACE.variables(one) for one in found.harmful] == [{"SWITCH": "1"}]
+    found, batches, _ = run(truth, space=environments.EnvironmentSpace([]))  # nothing to try
+    assert (found.best, found.tried, found.complete, batches) == ((), 0, True, [])
 
 
 def test_impossible_combinations_are_not_measured():
     def possible(values):
         return values.get("WORD") != "a" or values.get("SWITCH") == "1"
 
-    space = EnvironmentSpace([SWITCH, WORD], possible)
+    space = environments.EnvironmentSpace([SWITCH, WORD], possible)
 
     def truth(values, _cell):
         return -0.1 * ("SWITCH" in values) - 0.2 * (values.get("WORD") == "a")
@@ -106,47 +85,36 @@ def test_what_fails_is_no_candidate_any_more():
     assert set(SPACE.variables(found.best)) == {"WORD"}
     [failed, *others] = found.failed
     assert SPACE.variables(failed) == {"SWITCH": "1"}
-    measured = [b.number for b in batches for n, cell in b.cells if cell == 0
-                and n > DEFAULT and search.combination(n) == failed]  # fmt: skip
-    assert measured == [0]
+    cells = [(one.number, number) for one in batches for number, cell in one.cells if cell == 0]
+    tried = [(at, search.combination(one)) for at, one in cells if one > DEFAULT]
+    assert [at for at, one in tried if one == failed] == [0]
     assert all("SWITCH" in SPACE.variables(one) for one in others)
 
-
-def test_the_best_may_fail_later():
-    def fails(combination, number):
+    def fails_later(combination, number):
         return SPACE.variables(combination) == {"SWITCH": "1"} and number == 9
 
-    found, _, _ = run(lambda v, _: -0.5 * ("SWITCH" in v), fails=fails)
+    found, _, _ = run(lambda v, _: -0.5 * ("SWITCH" in v), fails=fails_later)
     assert SPACE.variables(found.best) != {"SWITCH": "1"}
     assert {"SWITCH": "1"} in [SPACE.variables(one) for one in found.failed]
 
 
 def test_a_default_that_fails_ends_the_search():
-    search = EnvironmentSearch(SPACE, 1)
-    process = search.run()
-    batch, rounds = next(process), 0
+    process = environments.EnvironmentSearch(SPACE, 1).run()
+    batch = next(process)
     with pytest.raises(StopIteration) as end:
-        while rounds < 500:
-            rounds += 1
-            batch = process.send({
-                cell: None if cell[0] == DEFAULT else 1e-5 for cell in batch.cells
-            })  # fmt: skip
+        for _ in range(500):
+            times = {cell: None if cell[0] == DEFAULT else 1e-5 for cell in batch.cells}
+            batch = process.send(times)
     assert end.value.value.best == ()
 
 
-def test_a_deadline_keeps_what_is_significantly_better_so_far():
-    def truth(values, _cell):
-        return -0.3 * ("SWITCH" in values)
-
-    found, _, _ = run(truth, stop=6)
-    assert (SPACE.variables(found.best), found.complete) == ({"SWITCH": "1"}, False)
-    assert found.estimate.difference == pytest.approx(-0.3, abs=0.002)
-
-
-def test_after_few_rounds_the_likely_best_is_left_to_the_proof():
+def test_a_deadline_keeps_what_is_better_so_far_and_leaves_the_likely_best_to_the_proof():
     def truth(values, _cell):
         return -0.3 * ("SWITCH" in values) - 0.1 * (values.get("WORD") == "b")
 
+    found, _, _ = run(lambda values, _: -0.3 * ("SWITCH" in values), stop=6)
+    assert (SPACE.variables(found.best), found.complete) == ({"SWITCH": "1"}, False)
+    assert found.estimate.difference == pytest.approx(-0.3, abs=0.002)
     found, batches, _ = run(truth, stop=1)
     assert (SPACE.variables(found.best), found.complete) == ({"SWITCH": "1"}, False)
     assert (found.estimate, len(batches)) == (None, 1)
@@ -155,56 +123,41 @@ def test_after_few_rounds_the_likely_best_is_left_to_the_proof():
         assert run(lambda v, at: (0.1, -0.5)[at] * ("SWITCH" in v), stop=1, seed=seed)[0].best == ()
 
 
-def test_batches_follow_from_the_times():
+def test_batches_follow_from_the_times_with_the_default_at_both_ends():
     first, again = (run(lambda v, _: -0.1 * ("SWITCH" in v), seed=5)[1] for _ in range(2))
     assert first == again
-
-
-def test_every_round_has_the_default_and_its_repetition_at_both_ends():
-    _, batches, _ = run(lambda *_: 0.0)
-    for batch in batches:
+    for batch in run(lambda *_: 0.0)[1]:
         numbers = list(dict.fromkeys(number for number, _ in batch.cells))
         assert {numbers[0], numbers[-1]} == {DEFAULT, CONTROL}
         assert len(batch.cells) == 2 * len(numbers)
 
 
-def test_a_setting_can_return_to_its_default():
+def test_changes_return_to_the_default_and_go_one_and_two_steps_away():
     changes = [SPACE.variables(one) for one in SPACE.changes(((0, 4), (2, 1)))]
-    assert {"WORD": "b"} in changes
-    assert {"LADDER": "16"} in changes
-    assert {"LADDER": "16", "WORD": "a"} in changes
-    assert difference((), ((0, 4),)) == ((0, None),)
+    for one in ({"WORD": "b"}, {"LADDER": "16"}, {"LADDER": "16", "WORD": "a"}):
+        assert one in changes
+    assert environments.difference((), ((0, 4),)) == ((0, None),)
+    around = [SPACE.variables(one) for one in SPACE.around(((0, 3), (2, 1)))]
+    assert around == [{"WORD": "b"}, *({"LADDER": at, "WORD": "b"} for at in ("16", "2"))]
 
 
-def test_values_beside_the_best_are_one_and_two_steps_away():
-    assert [SPACE.variables(one) for one in SPACE.around(((0, 3), (2, 1)))] == [
-        {"WORD": "b"},
-        {"LADDER": "16", "WORD": "b"},
-        {"LADDER": "2", "WORD": "b"},
-    ]
+def rounds_of(ratio):
+    draw = random.Random(3)
 
-
-def rounds_of(ratio, *, rounds=7, noise=0.002, sizes=4, seed=3):
-    draw = random.Random(seed)
-
-    def time(log):
-        return 1e-5 * math.exp(log + draw.gauss(0, noise))
+    def time(log=0.0):
+        return 1e-5 * math.exp(log + draw.gauss(0, 0.002))
 
     return [
-        {
-            ("all_reduce", 1 << size): Trio(time(0), time(0), time(ratio(size)))
-            for size in range(sizes)
-        }
-        for _ in range(rounds)
+        {("all_reduce", 1 << size): Trio(time(), time(), time(ratio(size))) for size in range(4)}
+        for _ in range(7)
     ]
 
 
 def test_a_gain_is_proven():
     proof = prove_environment(rounds_of(lambda _: -0.1))
-    assert proof.is_proven
+    assert proof.is_proven and not proof.unguarded
     assert proof.estimate.ratio == pytest.approx(math.exp(-0.1), rel=0.01)
     assert proof.chance < 0.01
-    assert not proof.unguarded
 
 
 @pytest.mark.parametrize(
@@ -226,29 +179,17 @@ def test_losses_of_all_sizes_and_of_one(log, of_one_size, objection, harmed, ung
     assert proof.is_proven == (not objection and not harmed)
 
 
-def test_an_environment_that_fails_is_refused():
+def test_an_environment_that_fails_is_refused_and_rounds_without_the_default_do_not_count():
     rounds = rounds_of(lambda _: -0.1)
     rounds[3]["all_reduce", 4] = Trio(1e-5, 1e-5, None)
     proof = prove_environment(rounds)
-    assert proof.failed == [("all_reduce", 4)]
-    assert not proof.is_proven
-
-
-def test_rounds_without_the_default_do_not_count():
-    rounds = rounds_of(lambda _: -0.1)
+    assert (proof.failed, proof.is_proven) == ([("all_reduce", 4)], False)
     rounds[3]["all_reduce", 4] = Trio(None, 1e-5, 1e-5)
     assert "6 complete rounds, 7 are required" in prove_environment(rounds).objection
 
 
-KIB, MIB = 1 << 10, 1 << 20
-
-
 def candidates(ccl, operations=("all_reduce",), environment=None, version="", **options):
-    return candidates_of(ccl, version, operations, environment or {}, **options)
-
-
-def axes(*arguments, **options):
-    return {axis.name: axis for axis in candidates(*arguments, **options).space.axes}
+    return environments.candidates_of(ccl, version, operations, environment or {}, **options)
 
 
 def first_values(axis):
@@ -274,40 +215,33 @@ def integer(**fields):
         ({"minimum": 1, "maximum": 64}, [1, 4, 16, 64]),
         ({"minimum": 1, "maximum": 32}, [1, 2, 4, 8, 16, 32]),
         ({"form": "size", "default": "65536"}, [4096, 16384, 32768, 131072, 262144, 1048576]),
+        # Without known values there is nothing to try.
+        *((one, None) for one in ({}, {"minimum": 1}, {"form": "text"})),
+        ({"default": "4", "minimum": 4, "maximum": 4}, None),
     ],
 )
 def test_ladders_are_around_the_default_and_within_the_limits(fields, first):
-    axis = axis_of(integer(**fields))
+    axis = environments.axis_of(integer(**fields))
+    if first is None:
+        assert axis is None
+        return
+    values, default = [int(one) for one in axis.values], fields.get("default", "")
     assert [int(one) for one in first_values(axis)] == first
-    assert len(first) <= 6
-    assert axis.ordered
-    values = [int(one) for one in axis.values]
+    assert axis.ordered and len(first) <= 6
     assert values == sorted(set(values))
-    default = fields.get("default", "")
-    assert (axis.values[axis.usual] if axis.usual is not None else "") == (
-        default if default.isdecimal() and int(default) > 0 else ""
-    )
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{}, {"minimum": 1}, {"form": "text"}, {"default": "4", "minimum": 4, "maximum": 4}],
-)
-def test_without_known_values_there_is_nothing_to_try(fields):
-    assert axis_of(integer(**fields)) is None
+    is_tried = default.isdecimal() and int(default) > 0
+    usual = "" if axis.usual is None else axis.values[axis.usual]
+    assert usual == (default if is_tried else "")
 
 
 def test_values_that_conflict_with_the_defaults_of_others_are_tried_once_these_have_changed():
     space = candidates("hccl").space
-    names = [axis.name for axis in space.axes]
+    pcie, roce = {"HCCL_INTRA_PCIE_ENABLE": "0"}, {"HCCL_INTRA_ROCE_ENABLE": "1"}
     tried = [space.variables(one) for one in space.changes(())]
-    assert {"HCCL_INTRA_PCIE_ENABLE": "0"} in tried
-    assert {"HCCL_INTRA_ROCE_ENABLE": "1"} not in tried
-    pcie = names.index("HCCL_INTRA_PCIE_ENABLE")
-    off = ((pcie, list(space.axes[pcie].values).index("0")),)
-    assert {"HCCL_INTRA_PCIE_ENABLE": "0", "HCCL_INTRA_ROCE_ENABLE": "1"} in [
-        space.variables(one) for one in space.changes(off)
-    ]
+    assert pcie in tried and roce not in tried
+    at = [axis.name for axis in space.axes].index("HCCL_INTRA_PCIE_ENABLE")
+    off = ((at, list(space.axes[at].values).index("0")),)
+    assert pcie | roce in [space.variables(one) for one in space.changes(off)]
 
 
 @pytest.mark.parametrize("environment", [{}, {"NCCL_NVLS_ENABLE": "0"}, {"NCCL_NVLS_ENABLE": "1"}])
@@ -315,8 +249,8 @@ def test_values_that_conflict_with_the_defaults_of_others_are_tried_once_these_h
 @pytest.mark.parametrize("ccl", ["flagcx", "nccl", "rccl"])
 def test_multicast_is_never_tried(ccl, environment, only):
     operations = ["all_reduce", "all_gather", "reduce_scatter"]
-    found = axes(ccl, operations, environment, only=only)
-    values = [f"{name}={value}" for name, one in found.items() for value in one.values]
+    axes = candidates(ccl, operations, environment, only=only).space.axes
+    values = [f"{one.name}={value}" for one in axes for value in one.values]
     assert values
     assert not [one for one in values if "NVLS" in one.upper()]
 

@@ -18,6 +18,7 @@ from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import builtin_trees
 from cclmark.options.environment_file import read_shell, shell_text
 from commands import completed
+from examples import exhaustive
 from mpis import mpirun_of
 from places import TESTS
 
@@ -44,23 +45,19 @@ _NOT_STARTED = "The PMIx server's listener thread failed to start"
 
 class Program:
     """The C program, linked with the library of one MPI. ``other``: an algorithm beside the ring
-    that it does not choose itself.
+    that it does not choose itself. ``force``: variables that force an algorithm.
     """
 
     name = other = ""
+    force: tuple[str, ...] = ()
 
     def __init__(self, directory):
         self.prefix = mpirun_of(self.name).parents[1]
         self.library = sorted((self.prefix / "lib").glob("libmpi.so.*"))[0]
         self.path = directory / self.name
-        subprocess.run(
-            [
-                *("cc", "-O2", "-o", self.path, SOURCE, f"-I{self.prefix / 'include'}"),
-                *(self.library, f"-Wl,-rpath,{self.prefix / 'lib'}"),
-                "-Wl,--allow-shlib-undefined",
-            ],
-            check=True,
-        )
+        linked = (self.library, f"-Wl,-rpath,{self.prefix / 'lib'}", "-Wl,--allow-shlib-undefined")
+        include = f"-I{self.prefix / 'include'}"
+        subprocess.run(["cc", "-O2", "-o", self.path, SOURCE, include, *linked], check=True)
 
     def run(self, *sizes, ranks=RANKS, script="", **variables):
         """What its mpirun printed; ``script`` is sourced by the shell that starts it.
@@ -68,11 +65,8 @@ class Program:
         It is started again, a few times, if it fails by itself: on a busy machine Open MPI's cannot
         start a thread in time, and MPICH's writes to a proxy which has just ended.
         """
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("OMPI_", "MPIR_", "PRTE_", "PMIX_", "PMI_"))
-        }
+        foreign = ("OMPI_", "MPIR_", "PRTE_", "PMIX_", "PMI_")
+        kept = {name: it for name, it in os.environ.items() if not name.startswith(foreign)}
         command = [self.prefix / "bin" / "mpirun", "-n", str(ranks), self.path, *map(str, sizes)]
         if script:
             command = ["sh", "-c", '. "$0" && exec "$@"', script, *command]
@@ -91,6 +85,10 @@ class Program:
         assert set(found) == set(sizes), done.stdout
         return found
 
+    def forced(self, algorithm, *sizes):
+        variables = (one.format(algorithm).split("=") for one in self.force)
+        return self.results(*sizes, **dict(variables))
+
     @property
     def rules(self):
         return all_reduce(0, LARGE - 1, self.other), all_reduce(LARGE, LARGE, "ring")
@@ -98,13 +96,10 @@ class Program:
 
 class OpenMpi(Program):
     name, other, module = "openmpi", "basic_linear", open_mpi_rules
-
-    def forced(self, algorithm, *sizes):
-        return self.results(
-            *sizes,
-            OMPI_MCA_coll_tuned_use_dynamic_rules="1",
-            OMPI_MCA_coll_tuned_allreduce_algorithm=algorithm,
-        )
+    force = (
+        "OMPI_MCA_coll_tuned_use_dynamic_rules=1",
+        "OMPI_MCA_coll_tuned_allreduce_algorithm={}",
+    )
 
     def written(self, directory, rules):
         """The variables with which the rules apply, whose file is in the directory."""
@@ -115,13 +110,10 @@ class OpenMpi(Program):
 
 class Mpich(Program):
     name, other, module = "mpich", "tree", mpich_selection
-
-    def forced(self, algorithm, *sizes):
-        return self.results(
-            *sizes,
-            MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM="mpir",
-            MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM=algorithm,
-        )
+    force = (
+        "MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM=mpir",
+        "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM={}",
+    )
 
     def builtin(self):
         return builtin_trees(self.library.read_bytes())
@@ -129,10 +121,14 @@ class Mpich(Program):
     def written(self, directory, rules):
         """The variables with which the rules apply, whose files are in the directory."""
         files = mpich_selection.selection(rules, self.builtin(), library_version="5.0.2")
+        return self.stored(directory, lambda part: getattr(files, part))
+
+    def stored(self, directory, text_of):
+        """The variables with which files apply; ``text_of``: the text of a part."""
         variables = {}
         for name, part in mpich_selection.VARIABLES.items():
             path = directory / f"{part}.json"
-            path.write_text(getattr(files, part))
+            path.write_text(text_of(part))
             variables[name] = str(path)
         return variables
 
@@ -154,12 +150,9 @@ def program(request):
 
 def every_algorithm(module):
     """Rules with which every operation runs all of its algorithms, one after the other."""
+    left_out = ("two_proc", "noncommutative", "_replace")
     algorithms = {
-        operation: [
-            name
-            for name in module.algorithms_of(operation)
-            if name not in ("two_proc", "noncommutative") and not name.endswith("_replace")
-        ]
+        operation: [it for it in module.algorithms_of(operation) if not it.endswith(left_out)]
         for operation in OPERATIONS
     }
     for place in range(max(map(len, algorithms.values()))):
@@ -174,18 +167,21 @@ def all_reduce(smallest_bytes, largest_bytes, algorithm, *, ranks=RANKS):
     return AlgorithmRule("all_reduce", ranks, smallest_bytes, largest_bytes, algorithm)
 
 
-def run_all(cclmark, program, variables):
-    """All operations, whose data cclmark verifies, with the files of rules."""
-    run = cclmark(
+@pytest.mark.exhaustive
+def test_every_algorithm_is_one_of_the_library(program, cclmark, tmp_path):
+    """All operations, whose data cclmark verifies, with files of rules."""
+    command = (
         *("collectives", "--only", ",".join(OPERATIONS), "--ccl", "mpi"),
         *("--devices", f"host:{RANKS}", "-b", "4K", "-e", "64K", "-f", "16", "-n", "1", "-w", "0"),
         *("-o", "sum"),
-        env={"CCLMARK_MPIRUN": str(program.prefix / "bin" / "mpirun"), **variables},
     )
-    statuses = {(result.case.operation, result.status) for result in run.journal.results}
-    assert statuses - {(name, "skipped") for name in OPERATIONS} == {
-        (name, "ok") for name in OPERATIONS
-    }
+    mpirun = {"CCLMARK_MPIRUN": str(program.prefix / "bin" / "mpirun")}
+    for rules in every_algorithm(program.module):
+        run = cclmark(*command, env={**mpirun, **program.written(tmp_path, rules)})
+        statuses = {(result.case.operation, result.status) for result in run.journal.results}
+        assert statuses - {(name, "skipped") for name in OPERATIONS} == {
+            (name, "ok") for name in OPERATIONS
+        }
 
 
 def test_each_size_runs_the_algorithm_of_its_rule(program, tmp_path):
@@ -212,16 +208,10 @@ def test_other_groups_keep_the_librarys_choice(program, tmp_path, ranks):
     assert program.results(SMALL, LARGE, ranks=ranks, **variables) != default
 
 
-@pytest.mark.exhaustive
-def test_every_algorithm_is_one_of_the_library(program, cclmark, tmp_path):
-    for rules in every_algorithm(program.module):
-        run_all(cclmark, program, program.written(tmp_path, rules))
-
-
 @pytest.mark.parametrize(
     "algorithm",
     [
-        pytest.param(name, marks=[pytest.mark.exhaustive] if name in WITHOUT_PARAMETERS else [])
+        exhaustive(name) if name in WITHOUT_PARAMETERS else name
         for name in mpich_selection.algorithms_of("all_reduce")
     ],
 )
@@ -232,10 +222,8 @@ def test_the_written_parameters_are_those_of_the_variables(mpich, tmp_path, algo
 
 
 def test_the_own_selection_of_the_library_changes_nothing(mpich, tmp_path):
-    variables = {}
-    for name, part in mpich_selection.VARIABLES.items():
-        (tmp_path / part).write_text(json.dumps(getattr(mpich.builtin(), part)) + "\n")
-        variables[name] = str(tmp_path / part)
+    builtin = mpich.builtin()
+    variables = mpich.stored(tmp_path, lambda part: json.dumps(getattr(builtin, part)) + "\n")
     assert mpich.results(SMALL, LARGE, **variables) == mpich.results(SMALL, LARGE)
 
 

@@ -54,10 +54,8 @@ def test_each_operation_is_measured_with_the_default_and_as_it_is_deployed(tmp_p
 
 
 def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
-    message = (
-        "rank 0 (cuda:0) failed\n  cuBLASLt, which multiplies matrices on CUDA devices "
-        "(pip install nvidia-cublas\x1b), cannot be loaded\n  another line"
-    )
+    product = "cuBLASLt, which multiplies matrices on CUDA devices (pip install nvidia-cublas"
+    message = f"rank 0 (cuda:0) failed\n  {product}\x1b), cannot be loaded\n  another line"
     monkeypatch.setattr(
         "cclmark.kinds.tune.tuning.measure_beside", lambda *_: ([], Outcome(3, message))
     )
@@ -67,7 +65,5 @@ def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
     result = msgspec.structs.replace(result, is_complete=True, sm_cost=cost)
     (finding,) = [one for one in stored_document(result).findings if one.id == "sm-cost"]
     assert finding.severity == "unknown"
-    assert finding.sentence == (
-        "SM cost: not measured: rank 0 (cuda:0) failed: cuBLASLt, which multiplies matrices on "
-        "CUDA devices (pip install nvidia-cublas\\x1b), cannot be loaded"
-    )
+    failed = f"rank 0 (cuda:0) failed: {product}\\x1b), cannot be loaded"
+    assert finding.sentence == f"SM cost: not measured: {failed}"

@@ -1,8 +1,11 @@
 """Tuner tables: the module and the plug-in accept the same texts and refuse others alike."""
 
 import ctypes
+import json
 import os
 from dataclasses import replace
+from operator import attrgetter
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +25,7 @@ from cclmark.kinds.tune.table_file import (
     written,
 )
 from examples import examples
-from goldens import require_golden
+from goldens import require_outcomes
 from places import REPOSITORY
 
 LOGGER = ctypes.CFUNCTYPE(
@@ -82,12 +85,11 @@ class Plugin:
 
 @pytest.fixture(scope="module")
 def plugin(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    names = ("CCLMARK_PLUGIN_LOG", "CCLMARK_PLUGIN_TUNER", "CCLMARK_TUNER_TABLE")
-    for name in (*names, "CCLMARK_TUNER_ANYWHERE", "NCCL_NVLS_ENABLE"):
-        patch.setenv(name, "")
-    yield Plugin(tmp_path_factory.mktemp("plugin"))
-    patch.undo()
+    names = ("PLUGIN_LOG", "PLUGIN_TUNER", "TUNER_TABLE", "TUNER_ANYWHERE")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in (*(f"CCLMARK_{name}" for name in names), "NCCL_NVLS_ENABLE"):
+            patch.setenv(name, "")
+        yield Plugin(tmp_path_factory.mktemp("plugin"))
 
 
 RULES = (
@@ -118,89 +120,48 @@ def test_what_is_written_is_read():
 
 
 @pytest.mark.parametrize(
-    "table",
+    "changes",
     [
-        replace(TABLE, rules=()),
-        replace(TABLE, library_version="2.28.9\nend"),
-        replace(TABLE, device=""),
-        replace(TABLE, library="hccl"),
-        replace(TABLE, library_version="2.28"),
-        replace(TABLE, nvlinks=-1),
-        replace(TABLE, rules=(*RULES, RULES[0])),
-        replace(TABLE, rules=[replace(RULES[0], channels=257)]),
-        replace(TABLE, rules=[replace(RULES[0], largest_bytes=MOST_BYTES + 1)]),
+        *({"rules": ()}, {"rules": (*RULES, RULES[0])}, {"device": ""}, {"library": "hccl"}),
+        *({"library_version": "2.28.9\nend"}, {"library_version": "2.28"}, {"nvlinks": -1}),
+        {"rules": [replace(RULES[0], channels=257)]},
+        {"rules": [replace(RULES[0], largest_bytes=MOST_BYTES + 1)]},
     ],
 )
-def test_a_table_that_cannot_be_read_is_not_written(table):
+def test_a_table_that_cannot_be_read_is_not_written(changes):
     with pytest.raises(UsageError):
-        written(table)
-
-
-def test_a_value_cannot_add_a_line():
-    with pytest.raises(UsageError, match="cannot be written"):
+        written(replace(TABLE, **changes))
+    with pytest.raises(UsageError, match="cannot be written"):  # nor a value that adds a line
         written(replace(TABLE, library_version="2.28.9\n# or newer"))
 
 
 HEAD = "cclmark-tuner-table 1\nlibrary nccl 2.28.9\ndevice NVIDIA H200\nnvlinks 18\n"
-RULE = "all_reduce 2 1 0 1024 ring ll 4\n"
-
-
-TEXTS = (
-    "",
-    "nccl\n",
-    "cclmark-tuner-table 2\n",
-    HEAD + RULE,
-    HEAD + "end\n",
-    HEAD + RULE + "end\nend\n",
-    HEAD + RULE + "end now\n",
-    HEAD.replace("nccl", "hccl"),
-    HEAD.replace("2.28.9", "2.28"),
-    HEAD.replace("18", "many"),
-    HEAD.replace("nvlinks 18\n", "") + RULE,
-    HEAD + "nvlinks 17\n",
-    HEAD + RULE + "device B200\n",
-    HEAD + "all_reduce 2 1 0\n",
-    HEAD + "alltoall 2 1 0 1 ring ll 0\n",
-    HEAD + RULE.replace("2 1", "1 1"),
-    HEAD + RULE.replace("2 1", "2 3"),
-    HEAD + RULE.replace(" 0 ", " 1K "),
-    HEAD + RULE.replace("1024", "9223372036854775808"),
-    HEAD + RULE.replace(" 0 ", " 2048 "),
-    HEAD + RULE.replace("ring", "Ring"),
-    HEAD + RULE.replace("ll", "LL"),
-    HEAD + RULE.replace(" ll", " ll64"),
-    HEAD + RULE.replace("all_reduce", "broadcast").replace("ring", "tree"),
-    HEAD + RULE.replace("ring", "nvls"),
-    HEAD + RULE.replace(" 4\n", " -1\n"),
-    HEAD + RULE + RULE,
-    HEAD + "# café\n",
-    HEAD.replace("\n", "\r\n"),
-    HEAD + "#" * 257,
-    HEAD + "x" * 50,
-)
 
 
 def test_both_sides_refuse_with_the_line_and_the_field(plugin):
-    source = str(plugin.path)
-    for text in TEXTS:
-        assert plugin.problem(text.encode()) == problem_of(text, source) != ""
-    problems = [problem_of(text) for text in TEXTS]
-    require_golden("texts/tuner-table-problems.txt", "\n".join([*problems, ""]))
+    def outcome(line):
+        """Of the text that is written in JSON."""
+        text = json.loads(line)
+        problem = problem_of(text, str(plugin.path))
+        assert plugin.problem(text.encode()) == problem != ""
+        return problem_of(text)
+
+    require_outcomes(Path(__file__).with_name("table_texts.txt"), outcome)
 
 
 def test_both_sides_have_the_same_limits(plugin):
-    source = str(plugin.path)
+    def problem(text):
+        """Of both sides."""
+        found = problem_of(text, str(plugin.path))
+        assert plugin.problem(text.encode()) == found
+        return found
+
     rules = [f"all_reduce 2 1 {size} {size} ring ll 0\n" for size in range(MOST_RULES + 1)]
-    most = HEAD + "".join(rules[:MOST_RULES]) + "end\n"
-    assert problem_of(most, source) == plugin.problem(most.encode()) == ""
-    more = HEAD + "".join(rules) + "end\n"
-    assert plugin.problem(more.encode()) == problem_of(more, source)
-    assert f"there are more than {MOST_RULES} rules" in problem_of(more)
+    assert problem(HEAD + "".join(rules[:MOST_RULES]) + "end\n") == ""
+    assert f"there are more than {MOST_RULES} rules" in problem(HEAD + "".join(rules) + "end\n")
     padding = "#\n" * ((1 << 19) - len(TEXT) // 2)
     assert "larger than 1048576 bytes" not in problem_of(TEXT + padding)
-    large = TEXT + padding + "####\n"
-    assert plugin.problem(large.encode()) == problem_of(large, source)
-    assert problem_of(large) == "table: it is larger than 1048576 bytes"
+    assert problem(TEXT + padding + "####\n") == f"{plugin.path}: it is larger than 1048576 bytes"
 
 
 _WORDS = (
@@ -215,25 +176,23 @@ def mutated(draw):
     """The text of a table with a few lines, words and characters changed."""
     text = TEXT
     for _ in range(draw(st.integers(0, 3))):
-        way = draw(st.sampled_from(["character", "word", "line", "cut"]))
+        way, lines = draw(st.sampled_from(["character", "word", "line", "cut"])), text.split("\n")
+        at, place = draw(st.integers(0, len(lines) - 1)), draw(st.integers(0, len(text)))
         if way == "cut":
-            text = text[: draw(st.integers(0, len(text)))]
-            continue
-        if way == "character":
-            place = draw(st.integers(0, len(text)))
-            added = draw(st.text(max_size=2))
-            text = text[:place] + added + text[place + draw(st.integers(0, 2)) :]
-            continue
-        lines = text.split("\n")
-        at = draw(st.integers(0, len(lines) - 1))
-        if way == "line":
+            text = text[:place]
+        elif way == "character":
+            text = (
+                text[:place] + draw(st.text(max_size=2)) + text[place + draw(st.integers(0, 2)) :]
+            )
+        elif way == "line":
             other = draw(st.sampled_from(lines))
             lines[at : at + draw(st.integers(0, 1))] = [other] * draw(st.integers(0, 2))
+            text = "\n".join(lines)
         else:
             words = lines[at].split(" ")
             words[draw(st.integers(0, len(words) - 1))] = draw(st.sampled_from(_WORDS))
             lines[at] = " ".join(words)
-        text = "\n".join(lines)
+            text = "\n".join(lines)
     return text
 
 
@@ -255,13 +214,10 @@ _RULES = st.builds(
     protocol=st.sampled_from(PROTOCOLS),
     channels=st.integers(0, 256),
 )
+_KEY = attrgetter("operation", "ranks", "nodes")
 
 
-@given(
-    rules=st.lists(
-        _RULES, min_size=1, max_size=8, unique_by=lambda one: (one.operation, one.ranks, one.nodes)
-    )
-)
+@given(rules=st.lists(_RULES, min_size=1, max_size=8, unique_by=_KEY))
 @settings(max_examples=examples(200), deadline=None)
 def test_every_table_that_is_written_is_read_by_both(plugin, rules):
     text = written(replace(TABLE, rules=rules))
@@ -280,7 +236,6 @@ def test_a_library_without_a_version_of_its_own_is_another_one(plugin):
     text = written(replace(TABLE, library_version="2.28.10"))
     ((problem, reason),) = plugin.logged(text.encode())
     assert problem == "does not apply the tuner table"
-    assert (
-        "the library's version is unknown (it is linked into another file), not nccl 2.28.10"
-    ) in reason
+    unknown = "the library's version is unknown (it is linked into another file)"
+    assert f"{unknown}, not nccl 2.28.10" in reason
     assert plugin.logged(text.encode()) == []  # once

@@ -37,22 +37,18 @@ def rounds(ratios, count=10, *, noise=0.003, seed=1, level=0.0, outliers=0.0):
     return found
 
 
-def test_without_rules_nothing_beats_the_default():
+def test_a_gain_is_proven_with_its_interval_and_its_worst_size():
     proof = prove([], rounds(dict.fromkeys(SIZES, 1.0)))
     assert proof.rules == proof.dropped == []
-
-
-def test_a_gain_is_proven_with_its_interval_and_its_worst_size():
     proof = prove([WHOLE], rounds({1024: 0.8, 2048: 0.9, 4096: 0.95, 8192: 0.8}))
     (proven,) = proof.proven
-    assert proven.rule == WHOLE
+    assert (proven.rule, proof.dropped) == (WHOLE, [])
     mean = (0.8 * 0.9 * 0.95 * 0.8) ** 0.25
     assert proven.estimate.low < mean < proven.estimate.high
     assert proven.estimate.high - proven.estimate.low < 0.02
     assert proven.worst_bytes == 4096
     assert proven.by_size[1024].ratio == pytest.approx(0.8, abs=0.01)
     assert proven.chance < FALSE_SHARE
-    assert proof.dropped == []
 
 
 @pytest.mark.parametrize(
@@ -83,60 +79,49 @@ def test_parts_of_rules_are_proven(rule, ratios, proven, dropped):
         assert reason in one.reason
 
 
-def test_a_loss_and_no_difference_are_dropped_with_the_reason():
-    rules = [Rule(1024, 2048, 7), Rule(4096, 8192, 8)]
-    proof = prove(rules, rounds({1024: 0.9, 2048: 0.9, 4096: 1.01, 8192: 1.01}))
-    assert proof.rules == rules[:1]
+def reason_of(found, rules=(WHOLE,)):
+    """Why the last rule alone is dropped."""
+    proof = prove([*rules], found)
+    assert proof.rules == [*rules[:-1]]
     (dropped,) = proof.dropped
-    assert dropped.rule == rules[1]
-    assert "not faster than the default: 1.2% more time" in dropped.reason
+    assert dropped.rule == rules[-1]
+    return dropped.reason
 
 
-def test_a_tuned_run_that_failed_drops_the_rule():
+def test_a_rule_is_dropped_with_the_reason():
+    rules = (Rule(1024, 2048, 7), Rule(4096, 8192, 8))
+    reason = reason_of(rounds({1024: 0.9, 2048: 0.9, 4096: 1.01, 8192: 1.01}), rules)
+    assert "not faster than the default: 1.2% more time" in reason
     found = rounds(dict.fromkeys(SIZES, 0.8))
     found[3][2048] = Trio(1.0, 1.0, None)
-    proof = prove([WHOLE], found)
-    assert proof.rules == []
-    assert proof.dropped[0].reason == "the tuned run failed at 2 KiB in round 4"
-
-
-def test_rounds_without_the_default_do_not_count():
+    assert reason_of(found) == "the tuned run failed at 2 KiB in round 4"
+    # Rounds without the default do not count.
     found = rounds(dict.fromkeys(SIZES, 0.8), LEAST_ROUNDS + 1)
     found[0][2048] = Trio(None, 1.0, 1.0)
     assert prove([WHOLE], found).rules == [WHOLE]
     del found[1][4096]
-    proof = prove([WHOLE], found)
-    assert proof.rules == []
-    assert proof.dropped[0].reason == "6 complete rounds, 7 are required"
-
-
-def test_a_gain_within_the_noise_of_the_default_is_dropped():
-    """The repetition of the default is 5 % slower throughout: so much is noise."""
-    found = [
-        {
-            size: Trio(trio.default_s, 1.05 * trio.control_s, trio.tuned_s)
-            for size, trio in one.items()
-        }
-        for one in rounds(dict.fromkeys(SIZES, 0.97))
-    ]
-    proof = prove([WHOLE], found)
-    assert proof.rules == []
-    assert "within the noise of the default" in proof.dropped[0].reason
+    assert reason_of(found) == "6 complete rounds, 7 are required"
+    # The repetition of the default is 5 % slower throughout: so much is noise.
+    found = rounds(dict.fromkeys(SIZES, 0.97))
+    for one in found:
+        for size, trio in one.items():
+            one[size] = Trio(trio.default_s, 1.05 * trio.control_s, trio.tuned_s)
+    assert "within the noise of the default" in reason_of(found)
 
 
 def test_more_rules_need_more_certainty():
     """What is proven alone is not among forty rules without any effect."""
-    rule = Rule(1, 1, 1)
-    one = rounds({1: 0.975}, 7, noise=0.006, seed=2)
-    others = {2 + number: 1.0 for number in range(40)}
-    many = [
-        {**mine, **rest}
-        for mine, rest in zip(one, rounds(others, 7, noise=0.006, seed=3), strict=True)
-    ]
+    rule, how = Rule(1, 1, 1), {"count": 7, "noise": 0.006}
+    one = rounds({1: 0.975}, **how, seed=2)
+    others = dict.fromkeys(range(2, 42), 1.0)
+    many = [mine | rest for mine, rest in zip(one, rounds(others, **how, seed=3), strict=True)]
     assert prove([rule], one).rules == [rule]
     proof = prove([rule, *(Rule(size, size, 1) for size in others)], many)
     assert proof.rules == []
     assert any("more rounds may prove it" in dropped.reason for dropped in proof.dropped)
+
+
+NOISY = {"noise": 0.0065, "outliers": 0.05}
 
 
 @pytest.mark.simulated
@@ -147,27 +132,17 @@ def test_noise_is_hardly_ever_proven(rules, width, level, count):
     """The bound is 1 % of all proofs; simulated, at most 0.2 % (docs/methodology.md)."""
     sizes = [1 << place for place in range(rules * width)]
     planned = [Rule(sizes[at], sizes[at + width - 1], 1) for at in range(0, len(sizes), width)]
-    trials = examples(1200)
-    false = 0
-    for seed in range(trials):
-        found = rounds(
-            dict.fromkeys(sizes, 1.0), count, noise=0.0065, seed=seed, level=level, outliers=0.05
-        )
-        false += bool(prove(planned, found).rules)
-    assert false <= max(2, FALSE_SHARE * trials)
+    trials, same = examples(1200), dict.fromkeys(sizes, 1.0)
+    found = (rounds(same, count, seed=seed, level=level, **NOISY) for seed in range(trials))
+    assert sum(bool(prove(planned, one).rules) for one in found) <= max(2, FALSE_SHARE * trials)
 
 
 @pytest.mark.parametrize(("percent", "least"), [(3, 0.9), (5, 0.95)])
 def test_a_gain_is_proven_in_spite_of_outliers(percent, least):
     """A rule of four sizes, ten rounds, 0.65 % of noise and 5 % of outliers."""
-    trials = examples(200)
-    proven = 0
-    for seed in range(trials):
-        found = rounds(
-            dict.fromkeys(SIZES, 1 - percent / 100), noise=0.0065, seed=seed, outliers=0.05
-        )
-        proven += bool(prove([WHOLE], found).rules)
-    assert proven >= least * trials
+    trials, faster = examples(200), dict.fromkeys(SIZES, 1 - percent / 100)
+    found = (rounds(faster, seed=seed, **NOISY) for seed in range(trials))
+    assert sum(bool(prove([WHOLE], one).rules) for one in found) >= least * trials
 
 
 @pytest.mark.parametrize(("percent", "most"), [(2.1, 0.05), (3, 0.02)])
@@ -175,8 +150,6 @@ def test_the_guard_removes_a_size_that_is_slower(percent, most):
     """The other three sizes gain 10 %, so the rule as a whole is a gain."""
     trials = examples(400)
     slower = {1024: 0.9, 2048: 0.9, 4096: 1 + percent / 100, 8192: 0.9}
-    kept = 0
-    for seed in range(trials):
-        proof = prove([WHOLE], rounds(slower, noise=0.0065, seed=seed, outliers=0.05))
-        kept += any(rule.covers(4096) for rule in proof.rules)
+    proofs = (prove([WHOLE], rounds(slower, seed=seed, **NOISY)) for seed in range(trials))
+    kept = sum(any(rule.covers(4096) for rule in proof.rules) for proof in proofs)
     assert kept <= most * trials

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.kinds.tune.search import LARGEST_LOSS, Found, Rule, Score, Space, rules_of, search
 from examples import examples
+from simulated_trials import driven
 
 LINE = Space({value: (value,) for value in range(1, 65)}, (True,))
+USUAL = (DEFAULT, CONTROL)
 
 
 def bowl(best):
@@ -19,30 +21,21 @@ def bowl(best):
     return lambda variant, size: 0.8 * math.exp(math.log(variant / best) ** 2)
 
 
-def run(steps, ratio, *, batches=None, most=math.inf, failing=(), sent=None):
+def run(steps, ratio, *, batches=None, most=math.inf, failing=(), sent=()):
     """Measures without noise; ``sent``: times that were recorded before."""
-    times, count = None, 0
-    while True:
-        try:
-            batch = steps.send(times)
-        except StopIteration as end:
-            return end.value
-        if batches is not None:
-            batches.append(batch)
-        count += 1
-        if count > most:
-            times = None
-        elif sent is not None and count <= len(sent):
-            times = sent[count - 1]
-        else:
-            times = {
-                cell: None
-                if cell in failing
-                else 1.0
-                if cell[0] in (DEFAULT, CONTROL)
-                else ratio(*cell)
-                for cell in batch.cells
-            }
+    recorded = iter(sent)
+    end, own = driven(
+        steps, lambda batch: next(recorded, None) or times_of(batch, ratio, failing), most
+    )
+    if batches is not None:
+        batches += own
+    return end
+
+
+def times_of(batch, ratio, failing=()):
+    """By cell: 1 of the default, None where it fails."""
+    times = {cell: 1.0 if cell[0] in USUAL else ratio(*cell) for cell in batch.cells}
+    return times | dict.fromkeys(times.keys() & {*failing})
 
 
 def test_the_optimum_between_the_points_of_the_grid_is_found():
@@ -56,27 +49,21 @@ def test_every_batch_has_the_default_and_its_repetition_at_the_ends():
     run(search(LINE, (1, 4, 16, 64), 2), bowl(9), batches=batches)
     for batch in batches:
         variants = list(dict.fromkeys(variant for variant, _ in batch.cells))
-        assert {variants[0], variants[-1]} == {DEFAULT, CONTROL}
+        assert {variants[0], variants[-1]} == {*USUAL}
         assert len(set(batch.cells)) == len(batch.cells)
-    assert batches[0].cells[0][0] == DEFAULT
-    assert batches[1].cells[0][0] == CONTROL
+    assert [one.cells[0][0] for one in batches[:2]] == [DEFAULT, CONTROL]
 
 
-def test_a_variant_that_failed_is_not_measured_there_again():
-    batches = []
-    found = run(
-        search(LINE, (1, 4, 16, 64), 2), bowl(16), batches=batches, failing={(16, 0), (17, 0)}
-    )
+def test_what_failed_is_not_measured_there_again():
+    batches, failing = [], {(16, 0), (17, 0)}
+    found = run(search(LINE, (1, 4, 16, 64), 2), bowl(16), batches=batches, failing=failing)
     assert [(16, 0) in batch.cells for batch in batches].count(True) == 1
     assert 16 not in found.scores[0]
     assert found.best[0] in (15, 18)
     assert found.best[1] == 16
-
-
-def test_a_size_where_the_default_fails_ends_and_has_no_scores():
-    found = run(search(LINE, (1, 4), 2), bowl(4), failing={(DEFAULT, 0), (CONTROL, 0)})
-    assert found.scores[0] == {}
-    assert found.best == [DEFAULT, 4]
+    # A size where the default fails ends, and has no scores.
+    found = run(search(LINE, (1, 4), 2), bowl(4), failing={(one, 0) for one in USUAL})
+    assert (found.scores[0], found.best) == ({}, [DEFAULT, 4])
 
 
 def test_without_variants_and_gains_the_default_stays():
@@ -84,49 +71,31 @@ def test_without_variants_and_gains_the_default_stays():
     assert run(search(LINE, (), 3), bowl(1)) == Found([{}, {}, {}], [None] * 3, 0, True)
 
 
-def test_a_deadline_ends_the_search_with_what_is_known():
-    found = run(search(LINE, range(1, 65, 7), 1), bowl(30), most=1)
-    assert not found.complete
-    assert found.best == [29]
-
-
-def test_an_interrupted_search_continues():
+def test_a_search_that_ends_early_has_what_is_known_and_continues():
     """Equal times lead to equal batches, so recorded times are sent again."""
+
+    def steps():
+        return search(LINE, range(1, 65, 7), 2)
+
+    found = run(search(LINE, range(1, 65, 7), 1), bowl(30), most=1)
+    assert (found.complete, found.best) == (False, [29])
     batches = []
-    whole = run(search(LINE, range(1, 65, 7), 2), bowl(30), batches=batches)
-    recorded = [
-        {cell: 1.0 if cell[0] in (DEFAULT, CONTROL) else bowl(30)(*cell) for cell in batch.cells}
-        for batch in batches
-    ]
+    whole = run(steps(), bowl(30), batches=batches)
+    recorded = [times_of(batch, bowl(30)) for batch in batches]
     for known in (0, 3, len(batches) - 1):
         again = []
-        resumed = run(
-            search(LINE, range(1, 65, 7), 2), bowl(30), batches=again, sent=recorded[:known]
-        )
+        resumed = run(steps(), bowl(30), batches=again, sent=recorded[:known])
         assert (again, resumed) == (batches, whole)
 
 
 def test_the_best_of_a_size_stays_a_candidate_at_the_next_one():
     """In the first two rounds it was unlucky there: four of eight other variants looked better."""
-    batches = []
-    steps = search(Space({}, ()), range(1, 9), 2)
-    times = None
-    while True:
-        try:
-            batch = steps.send(times)
-        except StopIteration as end:
-            found = end.value
-            break
-        batches.append(batch)
-        unlucky = 2.0 if batch.number < 2 else 0.5
-        times = {
-            (variant, size): 1.0
-            if variant in (DEFAULT, CONTROL)
-            else (0.5 if size == 0 else unlucky)
-            if variant == 8
-            else 0.9
-            for variant, size in batch.cells
-        }
+
+    def times(batch):
+        of_best = (0.5, 2.0 if batch.number < 2 else 0.5)
+        return times_of(batch, lambda variant, size: of_best[size] if variant == 8 else 0.9)
+
+    found, _ = driven(search(Space({}, ()), range(1, 9), 2), times)
     assert found.best == [8, 8]
 
 
@@ -153,10 +122,7 @@ NOISE = 0.005
 
 def found(*ratios, noise=NOISE, rounds=8):
     """``ratios``: for each size the ratio to the default by variant."""
-    scores = [
-        {variant: Score(math.log(ratio), rounds) for variant, ratio in own.items()}
-        for own in ratios
-    ]
+    scores = [{one: Score(math.log(of), rounds) for one, of in own.items()} for own in ratios]
     return Found(scores, [noise] * len(scores), 0, True)
 
 
@@ -186,55 +152,35 @@ def test_rules_cover_what_wins(ratios, rules):
     assert rules_of(found(*ratios), SIZES) == wanted
 
 
-def test_no_size_is_slowed_down_where_another_rule_costs_more():
-    ratios = [*[FASTER] * 3, {1: 1.021}, *[FASTER] * 2]
+def test_rules_slow_nothing_down_and_need_rounds_and_sizes_in_order():
+    ratios = [*[FASTER] * 3, {1: 1.021}, *[FASTER] * 2]  # where another rule costs more
     wanted = [Rule(SIZES[0], SIZES[2], 1), Rule(SIZES[4], SIZES[5], 1)]
     assert rules_of(found(*ratios, noise=0.02), SIZES) == wanted
-
-
-def test_no_sizes_no_rules():
     assert rules_of(found(), []) == []
-
-
-def test_a_score_of_few_rounds_is_worth_less():
     ratios = [{1: 0.986}, *[{}] * 5]
     assert rules_of(found(*ratios, rounds=16), SIZES)
     assert not rules_of(found(*ratios, rounds=1), SIZES)
+    for sizes in ([1, 2], [1, 2, 2], [3, 2, 1]):
+        with pytest.raises(ValueError, match=r"size"):
+            rules_of(found({}, {}, {}), sizes)
 
 
-@pytest.mark.parametrize("sizes", [[1, 2], [1, 2, 2], [3, 2, 1]])
-def test_sizes_that_do_not_match_or_ascend_are_refused(sizes):
-    with pytest.raises(ValueError, match=r"size"):
-        rules_of(found({}, {}, {}), sizes)
-
-
-any_scores = st.lists(
-    st.dictionaries(
-        st.integers(1, 5),
-        st.builds(Score, st.floats(-1, 1), st.integers(1, 30)),
-        max_size=5,
-    ),
-    max_size=12,
+scores_of_a_size = st.dictionaries(
+    st.integers(1, 5), st.builds(Score, st.floats(-1, 1), st.integers(1, 30)), max_size=5
 )
 
 
 @settings(max_examples=examples(400), deadline=None)
-@given(any_scores, st.none() | st.floats(0, 0.2))
+@given(st.lists(scores_of_a_size, max_size=12), st.none() | st.floats(0, 0.2))
 def test_properties_of_rules(scores, noise):
     sizes = [3 * 2**place for place in range(len(scores))]
     rules = rules_of(Found(scores, [noise] * len(scores), 0, True), sizes)
     for rule in rules:
-        assert rule.low_bytes in sizes
-        assert rule.high_bytes in sizes
+        assert {rule.low_bytes, rule.high_bytes} <= {*sizes}
         assert rule.low_bytes <= rule.high_bytes
-        for size, own in zip(sizes, scores, strict=True):
-            if rule.covers(size):
-                assert own[rule.variant].log <= math.log1p(LARGEST_LOSS)
-        covered = [
-            own[rule.variant].log
-            for size, own in zip(sizes, scores, strict=True)
-            if rule.covers(size)
-        ]
+        pairs = zip(sizes, scores, strict=True)
+        covered = [own[rule.variant].log for size, own in pairs if rule.covers(size)]
+        assert all(log <= math.log1p(LARGEST_LOSS) for log in covered)
         assert sum(covered) < 0
     for before, after in pairwise(rules):
         assert before.high_bytes < after.low_bytes

@@ -61,9 +61,7 @@ class Simulated(SimulatedTrials):
 
     def __init__(self, *, responds=True, seed=0, fails=(), slows=lambda simulated, trial: 1):
         super().__init__(seed=seed)
-        self._responds = responds
-        self._fails = fails
-        self._slows = slows
+        self._responds, self._fails, self._slows = responds, fails, slows
 
     def conditions(self, library):
         assert library == "nccl"
@@ -107,9 +105,8 @@ class Simulated(SimulatedTrials):
         found = {}
         for one in trials:
             algorithm, protocol, channels = self.choice(one)
-            found[one] = Explanation(
-                0, "plug-in", algorithm, algorithm.upper(), protocol.upper(), channels
-            )
+            names = (algorithm, algorithm.upper(), protocol.upper())
+            found[one] = Explanation(0, "plug-in", *names, channels)
         return found
 
 
@@ -124,27 +121,22 @@ def target_of(measuring, *, app_changes=False):
     return NcclTarget("nccl", version, device, nvlinks, 2, channels, "/plug-in.so", app_changes)
 
 
-def tuned(
-    directory,
-    simulated,
-    operations=("all_reduce",),
-    *,
-    target=None,
-    app_changes=False,
-    **options,
-):
+changed_program = partial(target_of, app_changes=True)
+
+
+def tuned(directory, simulated, operations=("all_reduce",), *, target=target_of, **options):
+    """The result, that of the first operation, and the text."""
     cases = {name: [case_of(name, size) for size in SIZES] for name in operations}
     proof_cases = {name: _with_middles(own) for name, own in cases.items()}
-    request = request_of(directory, cases, **{"proof_cases": proof_cases, **options})
-    check_directory(directory, resumes=False)
-    chosen = target or partial(target_of, app_changes=app_changes)
-    result, outcome = RulesTuning(chosen, request, simulated, lambda text: None).run()
+    request = request_of(directory / "tuned", cases, proof_cases=proof_cases, **options)
+    check_directory(directory / "tuned", resumes=False)
+    result, outcome = RulesTuning(target, request, simulated, lambda text: None).run()
     assert outcome == Outcome(0)
-    return result, result.operations[0]
+    return result, result.operations[0], text_of(result)
 
 
 def table_in(directory):
-    return table_file.read((directory / TABLE_FILE).read_text(), TABLE_FILE)
+    return table_file.read((directory / "tuned" / TABLE_FILE).read_text(), TABLE_FILE)
 
 
 def proven_choices(one):
@@ -152,30 +144,33 @@ def proven_choices(one):
     return [one.choices[each.rule.variant] for each in (one.proof.proven if one.proof else ())]
 
 
+def covered(one):
+    """What is proven, by size."""
+    proven = one.proof.proven
+    return {size: each.rule for size in SIZES for each in proven if each.rule.covers(size)}
+
+
 def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
-    directory = tmp_path / "it's here"
-    result, one = tuned(directory, Simulated())
+    quoted = tmp_path / "it's here"
+    result, one, text = tuned(quoted, Simulated())
     assert one.mean_gain > 1.04
     assert not one.harmed
+    directory = quoted / "tuned"
     assert result.variables["NCCL_MIN_CTAS"] == "64"
     assert result.variables["CCLMARK_TUNER_TABLE"] == str((directory / TABLE_FILE).absolute())
-    for proven in one.proof.proven:
-        for size in SIZES:
-            if proven.rule.covers(size):
-                choice = one.choices[proven.rule.variant]
-                ran = (choice.algorithm, choice.protocol, choice.channels or 64)
-                assert time_of(ran, size) < 1.02 * time_of(usual_choice(size), size)
-    covered = [size for size in SIZES if any(p.rule.covers(size) for p in one.proof.proven)]
-    assert max(SIZES) in covered
+    for size, rule in covered(one).items():
+        choice = one.choices[rule.variant]
+        ran = (choice.algorithm, choice.protocol, choice.channels or 64)
+        assert time_of(ran, size) < 1.02 * time_of(usual_choice(size), size)
+    assert max(SIZES) in covered(one)
     # All other sizes have the library's own choice, although communicators have more channels.
-    for size in set(SIZES) - set(covered):
-        (rule,) = rules_at(table_in(directory), size)
+    for size in set(SIZES) - set(covered(one)):
+        (rule,) = rules_at(table_in(quoted), size)
         assert (rule.algorithm, rule.protocol, rule.channels) == usual_choice(size)
     # What the proof has not loaded is not written.
     written_files = {one.name for one in directory.iterdir() if one.is_file()}
     assert written_files == {TABLE_FILE, ENVIRONMENT_FILE}
     assert (directory / "candidates").is_dir()  # which explain the result
-    text = text_of(result)
     assert "geometric mean of the speed-ups" in text
     assert f". {directory / ENVIRONMENT_FILE}" in text
     script = f'. "{directory / ENVIRONMENT_FILE}"; echo "$CCLMARK_TUNER_TABLE"'
@@ -184,9 +179,8 @@ def test_a_gain_is_deployed_and_other_sizes_keep_what_ran(tmp_path):
 
 
 def test_nothing_beats_the_default(tmp_path):
-    result, _ = tuned(tmp_path / "tuned", Simulated(responds=False))
+    result, _, text = tuned(tmp_path, Simulated(responds=False))
     assert result.files == []
-    text = text_of(result)
     assert text.count("nothing") == 1
     assert "  nothing beats the default\n" in text
     ended = [msgspec.structs.replace(one, is_search_complete=False) for one in result.operations]
@@ -197,23 +191,17 @@ def test_nothing_beats_the_default(tmp_path):
     check_directory(tmp_path / "tuned", resumes=False)  # the command can be repeated
 
 
-@pytest.mark.parametrize(
-    ("harm", "says"),
-    [
-        (1.10, "1 KiB has no rule and is slower with the artifact"),
-        (None, "the artifact failed at 1 KiB"),
-    ],
-)
-def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path, harm, says):
+@pytest.mark.parametrize("harm", [1.10, None])
+def test_an_artifact_that_harms_another_size_is_withdrawn(tmp_path, harm):
     def harmful(_simulated, trial):
         return harm if is_tuned(trial) and trial.case.size_bytes == KIB else 1
 
-    result, one = tuned(tmp_path / "tuned", Simulated(slows=harmful))
+    result, one, text = tuned(tmp_path, Simulated(slows=harmful))
     assert (one.failed, set(one.harmed)) == (([], {KIB}) if harm else ([KIB], set()))
     assert result.files == []
     assert not (tmp_path / "tuned" / TABLE_FILE).exists()
-    text = text_of(result)
-    assert says in text
+    slower = "1 KiB has no rule and is slower with the artifact"
+    assert (slower if harm else "the artifact failed at 1 KiB") in text
     assert "no artifact is written" in text
     assert "nothing beats the default" not in text
 
@@ -236,32 +224,30 @@ def slow_from_one_mebibyte(simulated, trial):
     return harmed_by_channels(simulated, trial) * (1.5 if is_slow else 1)
 
 
+HARM = "requires NCCL_MIN_CTAS=64, with which all_reduce of 1 KiB, without a rule"
+
+
 @pytest.mark.parametrize(
     ("slows", "says"),
     [
-        (
-            harmed_by_channels,
-            "requires NCCL_MIN_CTAS=64, with which all_reduce of 1 KiB, without a rule",
-        ),
+        (harmed_by_channels, HARM),
         (fastest_with_most_channels, " is not used at 1 MiB: requires NCCL_MIN_CTAS=64"),
-        # Rules that are not proven cost no other rule.
-        (slow_from_one_mebibyte, ""),
+        (slow_from_one_mebibyte, ""),  # rules that are not proven cost no other rule
     ],
 )
 def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_deployed(
     tmp_path, slows, says
 ):
-    result, one = tuned(tmp_path / "tuned", Simulated(slows=slows))
+    result, one, text = tuned(tmp_path, Simulated(slows=slows))
     assert not one.harmed
     assert result.files
     assert "NCCL_MIN_CTAS" not in result.variables
     kept = [choice.channels for choice in proven_choices(one)]
     assert kept
     assert all(0 < channels <= 24 for channels in kept)
-    assert all(rule.channels <= 24 for rule in table_in(tmp_path / "tuned").rules)
+    assert all(rule.channels <= 24 for rule in table_in(tmp_path).rules)
     lost = [each.rule for each in one.proof.dropped if "NCCL_MIN_CTAS=64" in each.reason]
     assert {one.choices[rule.variant].channels for rule in lost}.isdisjoint(range(1, 25))
-    text = text_of(result)
     assert says in text
     assert "no artifact is written" not in text
     if slows == harmed_by_channels:
@@ -269,13 +255,12 @@ def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_depl
     elif slows == fastest_with_most_channels:
         # The best rules without the variable are proven instead; from 8 MiB on there is none.
         assert any(rule.covers(MIB) for rule in lost)
-        assert any(each.rule.covers(MIB) for each in one.proof.proven)
+        assert MIB in covered(one)
         assert "the default stays from 8 MiB to " in text
 
 
 def test_a_loss_that_is_allowed_drops_no_rule(tmp_path):
-    simulated = Simulated(slows=harmed_by_channels)
-    result, one = tuned(tmp_path / "tuned", simulated, largest_loss=0.08)
+    result, one, _ = tuned(tmp_path, Simulated(slows=harmed_by_channels), largest_loss=0.08)
     assert result.variables["NCCL_MIN_CTAS"] == "64"
     assert one.outside[KIB].low > 1.02
     assert not any("NCCL_MIN_CTAS" in each.reason for each in one.proof.dropped)
@@ -287,10 +272,9 @@ def test_rules_are_proven_again_without_those_that_were_dropped(tmp_path):
         return 1.5 if is_tuned(trial) and trial.case.size_bytes > 256 * MIB else 1
 
     simulated = Simulated(slows=slower)
-    result, one = tuned(tmp_path / "tuned", simulated)
+    result, one, _ = tuned(tmp_path, simulated)
     # The dropped sizes are slower with the remaining rules too, so nothing is deployed.
-    assert one.proof.dropped
-    assert one.harmed
+    assert one.proof.dropped and one.harmed
     assert result.files == []
     # Three proofs: of all rules, of those that are proven, of those that need no variable.
     proofs = {trial.round for trial in simulated.seen if trial.stage == "proof"}
@@ -310,13 +294,13 @@ def slow_in_its_first_proof(size_bytes):
 
 def test_only_sizes_that_lost_their_rule_are_measured_again(tmp_path):
     simulated = slow_in_its_first_proof(16 * MIB)
-    result, one = tuned(tmp_path / "tuned", simulated)
-    assert [each.rule.low_bytes for each in one.proof.dropped] == [16 * MIB]
+    result, one, _ = tuned(tmp_path, simulated)
+    (lost,) = one.proof.dropped
+    assert lost.rule.low_bytes == 16 * MIB
     assert one.proof.proven and result.files
     proofs = [trial for trial in simulated.seen if trial.stage == "proof"]
     assert len({trial.round for trial in proofs}) == 2 * 10
     again = {trial.case.size_bytes for trial in proofs if trial.round >= 10}
-    (lost,) = one.proof.dropped
     assert again == {size for size in SIZES if lost.rule.covers(size)}
     # The others keep the rounds that they have.
     once = tuned(tmp_path / "once", Simulated())[1].proof.proven[-1]
@@ -325,90 +309,70 @@ def test_only_sizes_that_lost_their_rule_are_measured_again(tmp_path):
     assert not one.unmeasured
 
 
+def test_the_rules_that_are_left_after_the_last_proof_are_deployed(tmp_path, monkeypatch):
+    monkeypatch.setattr("cclmark.kinds.tune.proving._MOST_PROOFS", 1)
+    result, one, text = tuned(tmp_path, slow_in_its_first_proof(256 * MIB))
+    assert [each.rule.low_bytes for each in one.proof.dropped] == [256 * MIB]
+    assert result.files
+    applies = rules_at(table_in(tmp_path), 256 * MIB)
+    assert [(each.protocol, each.channels) for each in applies] == [("simple", 24)]
+    assert one.unmeasured == [256 * MIB]
+    assert "the default stays, but was not measured with these files, at 256 MiB" in text
+
+
 class LaunchBound(Simulated):
     """Launches determine the cost of a call below 16 MiB: ``per_channel_s`` for each channel.
 
-    The times of the simulation are those of the device.
+    The times of the simulation are those of the device. With more channels, calls of at most
+    ``costly_bytes`` cost the host 20 % more.
     """
 
-    def __init__(self, *, per_channel_s):
+    def __init__(self, *, per_channel_s=0.0, costly_bytes=0):
         super().__init__()
-        self._per_channel_s = per_channel_s
+        self._per_channel_s, self._costly_bytes = per_channel_s, costly_bytes
 
     def figures(self, trial):
-        device_s = self._times[trial]
-        launch_s = 80e-6 + self._per_channel_s * self.choice(trial)[2]
-        if device_s is None or trial.case.size_bytes >= 16 * MIB:
+        device_s, size = self._times[trial], trial.case.size_bytes
+        if device_s is None or size >= 16 * MIB:
             return None if device_s is None else TrialTimes(device_s)
-        return TrialTimes(max(device_s, launch_s * self._random.lognormvariate(0, 0.02)), device_s)
+        launch_s = 80e-6 + self._per_channel_s * self.choice(trial)[2]
+        call_s = max(device_s, launch_s * self._random.lognormvariate(0, 0.02))
+        is_wide = any(one.name == "NCCL_MIN_CTAS" for one in trial.variant.assignments)
+        costs = 1.2 if is_wide and size <= self._costly_bytes else 1.0
+        return TrialTimes(call_s * costs, device_s)
 
 
 def test_a_rule_whose_calls_cost_more_is_dropped_where_launches_determine_them(tmp_path):
-    def covered(per_channel_s):
-        simulated = LaunchBound(per_channel_s=per_channel_s)
-        result, one = tuned(tmp_path / f"{per_channel_s}", simulated)
-        sizes = {size for size in SIZES for each in one.proof.proven if each.rule.covers(size)}
-        return sizes, [each.reason for each in one.proof.dropped], text_of(result)
-
-    cheap, _, text = covered(0.0)
-    assert 4 * MIB in cheap
+    _, cheap, text = tuned(tmp_path / "cheap", LaunchBound())
+    assert 4 * MIB in covered(cheap)
     assert "a call costs" not in text
-    costly, reasons, text = covered(1e-6)
-    assert 4 * MIB not in costly
-    assert max(SIZES) in costly
-    assert any("but a call costs" in reason for reason in reasons)
-
-
-class CostlyChannels(LaunchBound):
-    """A communicator with more channels costs the host more in every call of these sizes."""
-
-    def __init__(self, most_bytes):
-        super().__init__(per_channel_s=0.0)
-        self._most_bytes = most_bytes
-
-    def figures(self, trial):
-        found = super().figures(trial)
-        widened = any(one.name == "NCCL_MIN_CTAS" for one in trial.variant.assignments)
-        if not widened or found is None or found.device_s is None:
-            return found
-        costs = 1.2 if trial.case.size_bytes <= self._most_bytes else 1.0
-        return TrialTimes(found.call_s * costs, found.device_s)
+    _, costly, _ = tuned(tmp_path / "costly", LaunchBound(per_channel_s=1e-6))
+    assert 4 * MIB not in covered(costly)
+    assert max(SIZES) in covered(costly)
+    assert any("but a call costs" in each.reason for each in costly.proof.dropped)
 
 
 def test_calls_that_cost_more_next_to_a_rule_withdraw_the_rules_that_cause_it(tmp_path):
     """Their device's time is the same, so that only the cost of a call shows the loss."""
-    cheap, one = tuned(tmp_path / "cheap", CostlyChannels(most_bytes=0))
+    cheap, one, _ = tuned(tmp_path / "cheap", LaunchBound())
     lowest = min(each.rule.low_bytes for each in one.proof.proven)
     beside = max(size for size in one.calls_beside if size < lowest)
     assert "NCCL_MIN_CTAS" in cheap.variables
-    costly, one = tuned(tmp_path / "costly", CostlyChannels(most_bytes=beside))
+    costly, one, _ = tuned(tmp_path / "costly", LaunchBound(costly_bytes=beside))
     assert "NCCL_MIN_CTAS" not in costly.variables
     assert any("without a rule, takes more time" in each.reason for each in one.proof.dropped)
 
 
 def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
-    result, one = tuned(tmp_path / "tuned", CostlyChannels(most_bytes=8 * KIB))
+    result, one, text = tuned(tmp_path, LaunchBound(costly_bytes=8 * KIB))
     size, ratio = one.calls_outside
     assert size < 16 * MIB
     assert ratio.ratio == pytest.approx(1.2 ** (4 / 5), rel=0.05)  # four of five sizes
-    text = text_of(result)
     assert "whose time launches determine: a call costs +" in text
     assert result.files
 
 
-def test_the_rules_that_are_left_after_the_last_proof_are_deployed(tmp_path, monkeypatch):
-    monkeypatch.setattr("cclmark.kinds.tune.proving._MOST_PROOFS", 1)
-    result, one = tuned(tmp_path / "tuned", slow_in_its_first_proof(256 * MIB))
-    assert [each.rule.low_bytes for each in one.proof.dropped] == [256 * MIB]
-    assert result.files
-    applies = rules_at(table_in(tmp_path / "tuned"), 256 * MIB)
-    assert [(each.protocol, each.channels) for each in applies] == [("simple", 24)]
-    assert one.unmeasured == [256 * MIB]
-    text = text_of(result)
-    assert "the default stays, but was not measured with these files, at 256 MiB" in text
-
-
-def test_a_rule_that_did_not_run_is_dropped(tmp_path):
+def test_what_did_not_run_or_fails_is_not_deployed(tmp_path):
     class Unavailable(Simulated):
         """The library refuses the choice of every table, and runs its own with more channels."""
 
@@ -417,44 +381,33 @@ def test_a_rule_that_did_not_run_is_dropped(tmp_path):
             usual = usual_choice(trial.case.size_bytes)
             return (*usual[:2], channels) if trial.variant.assignments else usual
 
-    _, one = tuned(tmp_path / "tuned", Unavailable())
-    proven = {(each.algorithm, each.protocol) for each in proven_choices(one)}
-    assert proven <= {("ring", "simple")}
+    def proven(simulated, name):
+        choices = proven_choices(tuned(tmp_path / name, simulated)[1])
+        return {(each.algorithm, each.protocol) for each in choices}
 
-
-def test_what_fails_is_not_deployed(tmp_path):
-    _, one = tuned(tmp_path / "tuned", Simulated(fails={("ring", "simple")}))
-    proven = {(each.algorithm, each.protocol) for each in proven_choices(one)}
-    assert ("ring", "simple") not in proven
+    assert proven(Unavailable(), "unavailable") <= {("ring", "simple")}
+    assert ("ring", "simple") not in proven(Simulated(fails={("ring", "simple")}), "failing")
 
 
 def test_memory_that_graphs_register_is_a_program_change():
-    usual = target_of(Simulated(), app_changes=True)
-    changes = {
-        one.program_changes
-        for one in replace(usual, memory="library").candidates("sendrecv").choices.values()
-    } - {one.program_changes for one in usual.candidates("sendrecv").choices.values()}
-    assert changes == {(Assignment("memory", "library", "communicator"),)}
+    usual = changed_program(Simulated())
+
+    def changes(target):
+        return {one.program_changes for one in target.candidates("sendrecv").choices.values()}
+
+    of_library = changes(replace(usual, memory="library")) - changes(usual)
+    assert of_library == {(Assignment("memory", "library", "communicator"),)}
 
 
-def test_registered_buffers_are_proven_where_the_program_may_change(tmp_path):
-    result, one = tuned(tmp_path / "tuned", Simulated(), app_changes=True)
-    choices = {
-        size: one.choices[proven.rule.variant]
-        for size in SIZES
-        for proven in one.proof.proven
-        if proven.rule.covers(size)
-    }
+def test_buffers_and_channels_are_of_the_program_where_it_may_change(tmp_path):
+    """Registered buffers, and the communicator's options for channels instead of a variable."""
+    simulated = Simulated()
+    result, one, text = tuned(tmp_path, simulated, target=changed_program)
+    choices = {size: one.choices[rule.variant] for size, rule in covered(one).items()}
     assert choices[16 * KIB].registration == "symmetric"
     assert choices[max(SIZES)].registration == ""
-    text = text_of(result)
     assert "program change: input and output have to be in symmetric windows" in text
     assert "  backend.register_mem_pool(pool, symm=True)  # after the allocation\n" in text
-
-
-def test_channels_are_an_option_of_the_communicator_where_the_program_may_change(tmp_path):
-    simulated = Simulated()
-    result, _ = tuned(tmp_path / "tuned", simulated, app_changes=True)
     assert result.options == {"minCTAs": "64", "maxCTAs": "64"}
     assert set(result.variables) == {"NCCL_TUNER_PLUGIN", "CCLMARK_TUNER_TABLE"}
     assert not any(one.variant.value_of("NCCL_MIN_CTAS") for one in simulated.seen)
@@ -462,7 +415,6 @@ def test_channels_are_an_option_of_the_communicator_where_the_program_may_change
     wide = [one for one in proofs if one.value_of("CCLMARK_TUNER_TABLE")]
     assert wide
     assert all(one.options == result.options for one in wide)
-    text = text_of(result)
     assert "create the communicator with minCTAs=64 maxCTAs=64 in ncclConfig_t" in text
     assert "  options = torch.distributed.ProcessGroupNCCL.Options()\n" in text
     assert "  options.config.min_ctas = 64\n  options.config.max_ctas = 64\n" in text
@@ -471,23 +423,15 @@ def test_channels_are_an_option_of_the_communicator_where_the_program_may_change
     assert "requires the option minCTAs=64 of the communicator" in script
 
 
-@pytest.mark.parametrize(
-    ("version", "channels"),
-    [("2.28.9", "64"), ("2.25.1", "64"), ("2.24.3", "32"), ("2.18.5", "32")],
-)
-def test_no_more_channels_are_requested_than_the_version_has(version, channels):
-    assert wide_options(version) == {"minCTAs": channels, "maxCTAs": channels}
+def test_no_more_channels_are_requested_than_the_version_has():
+    for version, most in {"2.28.9": 64, "2.25.1": 64, "2.24.3": 32, "2.18.5": 32}.items():
+        assert wide_options(version) == {"minCTAs": str(most), "maxCTAs": str(most)}
 
 
-@pytest.mark.parametrize(
-    ("version", "has_configuration"), [("2.16.5", True), ("", True), ("2.18.5", False)]
-)
-def test_a_library_without_the_options_is_tuned_by_the_variable(
-    version, has_configuration, tmp_path
-):
-    target = NcclTarget(
-        *("rccl", version, "MI300X", None, 2, 24, "/plug-in.so", True), has_configuration
-    )
+@pytest.mark.parametrize(("version", "configured"), [("2.16.5", 1), ("", 1), ("2.18.5", 0)])
+def test_a_library_without_the_options_is_tuned_by_the_variable(version, configured, tmp_path):
+    conditions = ("rccl", version, "MI300X", None, 2, 24, "/plug-in.so", True)
+    target = NcclTarget(*conditions, bool(configured))
     artifact = target.candidate(Choice("ring", "ll", 32), ["all_reduce"], tmp_path)
     assert not artifact.options
     assert artifact.process["NCCL_MIN_CTAS"] == "64"
@@ -495,24 +439,17 @@ def test_a_library_without_the_options_is_tuned_by_the_variable(
 
 
 def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
-    result, _ = tuned(tmp_path / "tuned", Simulated(), ("all_reduce", "alltoall"))
-    assert "nothing can be selected for this operation by size" in text_of(result)
-    rules = table_in(tmp_path / "tuned").rules
-    assert {rule.operation for rule in rules} == {"all_reduce"}
+    _, _, text = tuned(tmp_path, Simulated(), ("all_reduce", "alltoall"))
+    assert "nothing can be selected for this operation by size" in text
+    assert {rule.operation for rule in table_in(tmp_path).rules} == {"all_reduce"}
 
 
-def test_a_deadline_ends_the_search(tmp_path):
-    result, _ = tuned(tmp_path / "tuned", Simulated(), budget_s=0.0)
-    assert not result.operations[0].is_search_complete
-    text = text_of(result)
-    assert re.search(
-        r"the search ended after \d+\.\d s, because the rest of the 0 s is for the proof\n    more "
-        r"time may find more \(--budget\)",
-        text,
-    )
+def test_a_deadline_ends_the_search_with_the_reason(tmp_path):
+    _, one, text = tuned(tmp_path, Simulated(), budget_s=0.0)
+    assert not one.is_search_complete
+    why = r"after \d+\.\d s, because the rest of the 0 s is for the proof"
+    assert re.search(rf"the search ended {why}\n    more time may find more \(--budget\)", text)
 
-
-def test_the_reason_why_a_search_ends_has_its_times():
     class Known:
         number = 0
 
@@ -526,18 +463,16 @@ def test_the_reason_why_a_search_ends_has_its_times():
     tight = Budget(Known(), 10.0, cases, 5)
     tight._begin_s -= 1.4
     assert tight.ends_search([None])
-    assert tight.end_reason == (
-        "after 1.4 s, because its next round (about 2.0 s) and the proof (about 9.0 s) would "
-        "exceed the 10 s"
-    )
+    reason = "after 1.4 s, because its next round (about 2.0 s) and the proof (about 9.0 s) would "
+    assert tight.end_reason == f"{reason}exceed the 10 s"
 
 
 def test_the_same_times_lead_to_the_same_trials(tmp_path):
     """An interrupted run continues from the results in its journal."""
     first, again = Simulated(seed=3), Simulated(seed=3)
-    tuned(tmp_path / "tuned", first)
+    tuned(tmp_path, first)
     shutil.rmtree(tmp_path / "tuned")
-    tuned(tmp_path / "tuned", again)
+    tuned(tmp_path, again)
     assert first.seen == again.seen
 
 
@@ -560,12 +495,7 @@ class SimulatedMpi(Simulated):
             return "nonoverlapping"
         assert Path(path).is_absolute()
         assert variables["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1"
-        for rule in open_mpi_rules.read(Path(path).read_text(), path):
-            largest = rule.largest_bytes or 1 << 62
-            if rule.smallest_bytes <= trial.case.size_bytes <= largest:
-                assert (rule.operation, rule.ranks) == ("all_reduce", 2)
-                return rule.algorithm
-        return "nonoverlapping"
+        return algorithms_in(Path(path)).get(trial.case.size_bytes, "nonoverlapping")
 
     def _time(self, trial):
         latency_s, rate = {
@@ -573,11 +503,21 @@ class SimulatedMpi(Simulated):
             "recursive_doubling": (2e-6, 4e9),
             "ring": (6e-6, 9e9),
         }.get(self.choice(trial), (8e-6, 3e9))
-        time_s = latency_s + trial.case.size_bytes / rate
-        return time_s * self.noise()
+        return (latency_s + trial.case.size_bytes / rate) * self.noise()
 
     def observe(self, trials):
         return {one: Explanation(0, reason="no MPI reports what ran") for one in trials}
+
+
+def algorithms_in(path):
+    """The algorithms that a file of rules selects, by size; the first rule counts."""
+    found = {}
+    for rule in open_mpi_rules.read(path.read_text(), str(path)):
+        assert (rule.operation, rule.ranks) == ("all_reduce", 2)
+        for size in {*SIZES, *(2 * size for size in SIZES)}:
+            if rule.smallest_bytes <= size <= (rule.largest_bytes or 1 << 62):
+                found.setdefault(size, rule.algorithm)
+    return found
 
 
 def test_a_candidate_is_for_the_operations_and_groups_that_have_it(tmp_path):
@@ -594,26 +534,16 @@ def test_a_candidate_is_for_the_operations_and_groups_that_have_it(tmp_path):
 
 
 def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
-    result, _ = tuned(
-        tmp_path / "tuned",
-        SimulatedMpi(),
-        target=lambda measuring: OpenMpiTarget("Open MPI v5.0.11", 2),
-    )
+    target = OpenMpiTarget("Open MPI v5.0.11", 2)
+    result, one, text = tuned(tmp_path, SimulatedMpi(), target=lambda measuring: target)
     path = tmp_path / "tuned" / RULES_FILE
     assert result.variables == {
         "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
         "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path),
     }
-    rules = open_mpi_rules.read(path.read_text(), str(path))
-    algorithms = {
-        size: rule.algorithm
-        for rule in rules
-        for size in SIZES
-        if rule.smallest_bytes <= size <= (rule.largest_bytes or 1 << 62)
-    }
+    algorithms = algorithms_in(path)
     assert algorithms[KIB] == "recursive_doubling"
     assert algorithms[16 * MIB] == "ring"
-    assert result.operations[0].mean_gain > 1.3
-    text = text_of(result)
+    assert one.mean_gain > 1.3
     assert "recursive_doubling" in text
     assert "NCCL_MIN_CTAS" not in text
