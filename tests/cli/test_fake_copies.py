@@ -4,7 +4,7 @@ import os
 import re
 
 import pytest
-from vendors import CNCL, ECCL, MACA, MUSA, RCCL, by_name
+from vendors import CNCL, MACA, MUSA, RCCL
 
 from fake_libraries import fake_library
 
@@ -60,30 +60,34 @@ def matrix(label: str, signs: tuple[str, str, str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-@pytest.mark.parametrize("vendor", PROGRAMS, ids=by_name)
-@pytest.mark.parametrize("has_library", [True, False], ids=["with library", "without"])
-def test_shares_of_links_by_the_vendors_library(cclmark, tmp_path, vendor, has_library) -> None:
+@pytest.mark.parametrize(
+    ("vendor", "fault"),
+    [
+        *((vendor, "") for vendor in PROGRAMS),
+        *((vendor, "absent") for vendor in PROGRAMS),
+        *((MACA, fault) for fault in ("crash", "exit", "hang")),
+    ],
+    ids=lambda it: it if isinstance(it, str) else it.ccl,
+)
+def test_shares_of_links_by_the_vendors_library(cclmark, tmp_path, vendor, fault) -> None:
     name, label, signs, argument, limits = PROGRAMS[vendor]
     (tmp_path / argument).write_text(matrix(label, signs))
-    if has_library:
+    if not fault:
         (tmp_path / "--shownodesbw").write_text(matrix(label, ROCM_BANDWIDTHS))
     (tmp_path / name).write_text(f'#!/bin/sh\nexec cat "{tmp_path}/$1"\n')
     (tmp_path / name).chmod(0o755)
-    libraries = fake_library("links/libmxsml.so").parent if has_library else tmp_path
+    libraries = fake_library("links/libmxsml.so").parent if fault != "absent" else tmp_path
     env = vendor.env(
         PATH=f"{tmp_path}:{os.environ['PATH']}",
         LD_LIBRARY_PATH=f"{libraries}:{os.environ.get('LD_LIBRARY_PATH', '')}",
+        CCLMARK_FAKE_LINKS=fault,
     )
     only = ("-p", "uniBw", "-j", "1", "--display-ur", "1")
     run = cclmark(*COPIES, *only, "--devices", vendor.devices(3), env=env)
     found = {(one.first, one.second): one for one in run.journal.header.relations}
     assert (found[0, 1].kind, found[0, 2].kind) == signs[:2]
-    expected = limits if has_library else (0, 0)
-    assert tuple(found[0, to].limit_bytes_per_s / 1e9 for to in (1, 2)) == expected
-    assert ("link limit of a pair" in run.out) == has_library
-
-
-def test_a_launch_takes_no_longer_than_its_copy(cclmark) -> None:
-    env = ECCL.env(CCLMARK_FAKE_HOST_FUNCTIONS="beside")
-    run = cclmark(*COPIES, "--devices", "tops:0-1", env=env)
-    assert all(0 <= one.summary.launch_s <= one.summary.time_s for one in run.journal.transfers)
+    assert all(one.hops for one in found.values())  # copies reach all of them
+    expected = (0, 0) if fault else limits
+    for pairs in ([(0, 1), (0, 2)], [(1, 0), (2, 0)]):
+        assert tuple(found[pair].limit_bytes_per_s / 1e9 for pair in pairs) == expected
+    assert ("link limit of a pair" in run.out) == (not fault)

@@ -7,13 +7,18 @@ option counts.
 import os
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 from vendors import HCCL, PCCL
 
+from cclmark.kinds.registry import read_journal
+from commands import PROGRAM, environment
 from fake_libraries import fake_library
+from patience import scaled
 from places import REPOSITORY
+from ports import free_port
 
 PCCL_LINE = "p2pBandwidthLatencyTest --num_gpus=8 "
 ELEMENTS = "--num_elems=536870912 "
@@ -150,6 +155,39 @@ def test_the_line_of_the_guide_of_flagcx(cclmark, fake_cuda, machine):
     assert sizes == [131072, 262144, 524288]
     assert {one.verification.wrong for one in run.journal.results} == {0}
     assert {device.runtime for device in run.journal.header.devices} == {runtime}
+
+
+def test_the_line_of_the_guide_of_flagcx_between_two_vendors(fake_cuda, tag, tmp_path):
+    """The guide's mpirun starts a process for an A800 and one for a C550, which FlagCX joins."""
+    words = (*FLAGCX_LINE.split(), "--ccl", "flagcx", "-g", "1", "-e", "512K", "-n", "2", "-w", "1")
+    launched = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+    launched |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    processes = []
+    for rank, machine in enumerate(("A800", "C550")):
+        runtime, vendor, library, variable, file = FLAGCX_MACHINES[machine]
+        env = (fake_cuda.env() if runtime == "cuda" else {}) | {
+            "CCLMARK_FLAGCX_LIBRARY": str(fake_library(library)),
+            "CCLMARK_FAKE_FLAGCX_VENDOR": vendor,
+            variable: str(fake_library(file)),
+            **{**launched, "RANK": str(rank), "GROUP_RANK": str(rank)},
+        }
+        processes.append(
+            subprocess.Popen(
+                [*PROGRAM, *words, "--journal", str(tmp_path / "run.jsonl")],
+                env=environment(tag, env),
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    said = [process.communicate(timeout=scaled(60))[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert "mixed versions" not in said[0]
+    journal = read_journal(tmp_path / "run.jsonl")
+    assert [device.runtime for device in journal.header.devices] == ["cuda", "maca"]
+    assert {(one.status, one.verification.wrong) for one in journal.results} == {("ok", 0)}
 
 
 # Lines of the page for the guide of hccl_test, and what makes their messages short.

@@ -8,15 +8,21 @@ Moore Threads' MTML (MtmlMtLinkSpec, mtmlDeviceCountMtLinkLayouts) and of Cambri
 from __future__ import annotations
 
 import ctypes
+import math
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+
+import msgspec
 
 #: Bytes per second of all links from one device to another, by the numbers that the vendor's
 #: library gives devices.
 Limits = Mapping[tuple[int, int], float]
 
 _MOST_LINKS = 64
+_LIMIT_S = 10.0
 
 
 class _MetaXLink(ctypes.Structure):
@@ -52,6 +58,10 @@ class _MluName(ctypes.Structure):
     )
 
 
+class _MluState(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_int), ("active", ctypes.c_int), ("rest", ctypes.c_int * 8))
+
+
 class _MluPeer(ctypes.Structure):
     # The end is longer in some versions of the library, which writes the whole structure.
     _fields_ = (
@@ -70,12 +80,25 @@ _CNDEV_VERSION = 5
 def link_limits(runtime: str, numbers: Sequence[int]) -> Limits:
     """The limits of links between these devices of ``runtime``; pairs without are left out.
 
-    Empty if the vendor has no such library, or if it is not installed or fails.
+    Empty if the vendor has no such library, or if it is not installed or fails. A process of its
+    own reads it: a vendor's library may crash, exit or hang.
     """
-    for name, read in _LIBRARIES.get(runtime, ()):
+    if runtime not in _LIBRARIES:
+        return {}
+    command = [sys.executable, "-m", __name__, runtime, *map(str, numbers)]
+    with suppress(OSError, subprocess.SubprocessError, msgspec.DecodeError):
+        read = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=True
+        )
+        rows = msgspec.json.decode(read.stdout, type=list[tuple[int, int, float]])
+        return {(one, other): limit for one, other, limit in rows if 0 < limit < math.inf}
+    return {}
+
+
+def _read(runtime: str, numbers: Sequence[int]) -> Limits:
+    for name, read in _LIBRARIES[runtime]:
         with suppress(OSError, AttributeError):  # no such library, or an older one
-            found = read(ctypes.CDLL(name), numbers)
-            return {pair: limit for pair, limit in found.items() if limit > 0}
+            return read(ctypes.CDLL(name), numbers)
     return {}
 
 
@@ -118,17 +141,25 @@ def _mlulinks(library: ctypes.CDLL, numbers: Sequence[int]) -> Limits:
     limits: Counter[tuple[int, int]] = Counter()
     if library.cndevInit(0) != 0:
         return limits
+    devices = {number: ctypes.c_int(number) for number in numbers}
+    if hasattr(library, "cndevGetDeviceHandleByIndex"):  # older ones take the index itself
+        for number, device in devices.items():
+            if library.cndevGetDeviceHandleByIndex(number, ctypes.byref(device)) != 0:
+                return limits
     names = {}
-    for number in numbers:
+    for number, device in devices.items():
         name = _MluName(version=_CNDEV_VERSION)
-        if library.cndevGetUUID(ctypes.byref(name), number) == 0:
+        if library.cndevGetUUID(ctypes.byref(name), device) == 0:
             names[bytes(name.uuid)] = number
-    for number in numbers:
-        for port in range(min(library.cndevGetMLULinkPortNumber(number), _MOST_LINKS)):
-            link, peer = _MluLink(version=_CNDEV_VERSION), _MluPeer(version=_CNDEV_VERSION)
-            known = library.cndevGetMLULinkSpeedInfo(ctypes.byref(link), number, port) == 0
-            known &= library.cndevGetMLULinkRemoteInfo(ctypes.byref(peer), number, port) == 0
-            if known and (other := names.get(bytes(peer.uuid))) is not None:
+    for number, device in devices.items():
+        for port in range(min(library.cndevGetMLULinkPortNumber(device), _MOST_LINKS)):
+            state, link = _MluState(version=_CNDEV_VERSION), _MluLink(version=_CNDEV_VERSION)
+            peer = _MluPeer(version=_CNDEV_VERSION)
+            known = library.cndevGetMLULinkStatus(ctypes.byref(state), device, port) == 0
+            known &= library.cndevGetMLULinkSpeedInfo(ctypes.byref(link), device, port) == 0
+            known &= library.cndevGetMLULinkRemoteInfo(ctypes.byref(peer), device, port) == 0
+            other = names.get(bytes(peer.uuid))
+            if known and state.active and other is not None:
                 limits[number, other] += link.gigabytes_per_s * 1e9
     return limits
 
@@ -147,3 +178,7 @@ _LIBRARIES: dict[str, tuple[tuple[str, _Reader], ...]] = {
         ("/usr/local/neuware/lib64/libcndev.so", _mlulinks),
     ),
 }
+
+if __name__ == "__main__":
+    found = _read(sys.argv[1], [int(word) for word in sys.argv[2:]])
+    print(msgspec.json.encode([(*pair, limit) for pair, limit in found.items()]).decode())

@@ -105,8 +105,13 @@ def relations_between(
     told = _from_tool(devices)
     if told is not None:
         relations, linked = told
+        if reach is None:
+            return relations
         # A route over other devices' links may be accessible, too: it has several steps.
-        return relations if reach is None else with_hops(relations, linked or reach)
+        for one in with_hops(relations, linked or reach):
+            if not one.hops and (one.first, one.second) in reach:
+                one.hops = 1  # not over the vendor's links
+        return relations
     try:
         relations = _from_nvml(devices, links)
     except Exception:  # the measurement can go on after any failure of NVML
@@ -127,6 +132,8 @@ def _from_tool(
     if any(device.runtime != runtime for device in devices):
         return None
     numbers = _numbers_of(devices, ACCELERATOR_RUNTIMES[runtime].visible_variables)
+    if len({*numbers.values()}) < len(devices):
+        return None  # each process sees one device, or devices are chosen by their UUIDs
     pairs = list(permutations(numbers, 2))
     for tool in TOOLS.get(runtime, ()):
         places = os.pathsep.join([os.environ.get("PATH", os.defpath), *tool.directories])
@@ -215,10 +222,13 @@ def _numbers_of(
     """The numbers by which a vendor's program names devices: it ignores which are visible."""
     visible: list[int] = []
     for name in variables:
-        entries = [entry.strip() for entry in os.environ.get(name, "").split(",")]
-        if all(entry.isdecimal() for entry in entries):
-            visible = [int(entry) for entry in entries]
-            break
+        if not (text := os.environ.get(name, "").strip()):
+            continue
+        entries = [entry.strip() for entry in text.split(",")]
+        if not all(entry.isdecimal() for entry in entries):
+            return {}  # by their UUIDs, which no matrix contains
+        visible = [int(entry) for entry in entries]
+        break
     return {
         device.rank: visible[device.index] if device.index < len(visible) else device.index
         for device in devices

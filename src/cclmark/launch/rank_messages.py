@@ -477,12 +477,17 @@ def _libraries(hellos: Sequence[Hello]) -> list[LibraryDescription]:
 
 
 def _unlike_libraries(hellos: Sequence[Hello]) -> list[str]:
-    """The ranks that loaded another library file than the first rank, a common cause of hangs."""
-    first: dict[str, tuple[int, LibraryDescription]] = {}
+    """The ranks that loaded another library file than the first rank, a common cause of hangs.
+
+    Devices of another runtime require another build.
+    """
+    first: dict[tuple[str, ...], tuple[int, LibraryDescription]] = {}
     differences = []
     for hello in hellos:
+        runtimes = {device.runtime for device in hello.devices}
         for library in hello.libraries:
-            rank, expected = first.setdefault(library.name, (hello.rank, library))
+            build = (library.name, *sorted(runtimes))
+            rank, expected = first.setdefault(build, (hello.rank, library))
             if (library.version, library.path) != (expected.version, expected.path):
                 differences.append(
                     f"rank {hello.rank} loaded {library.name} {library.version} from "

@@ -317,6 +317,9 @@ def require_added_to_be_used(ccls: Sequence[str]) -> None:
             )
 
 
+_FLAGCX = "flagcx"  # joins devices of several vendors itself
+
+
 def islands_of(flags: CaseOptions, ccls: Sequence[str], coordinator: Coordinator) -> list[Island]:
     """Returns the islands that bridge connects, none without bridge. Raises UsageError."""
     devices = coordinator.devices
@@ -324,10 +327,10 @@ def islands_of(flags: CaseOptions, ccls: Sequence[str], coordinator: Coordinator
         for given, name in ((flags.islands, "--islands"), (flags.through_host, "--through-host")):
             if given:
                 raise UsageError(f"{name} requires --ccl bridge")
-        if devices.mixed:
+        if devices.mixed and [*ccls] != [_FLAGCX]:
             raise UsageError(
                 f"{' and '.join(dict.fromkeys(devices.mixed))} devices together require --ccl "
-                "bridge"
+                f"{BRIDGE}, or {_FLAGCX} alone"
             )
         return []
     if devices.mixed and len(ccls) > 1:

@@ -5,15 +5,20 @@
 namespace {
 constexpr int kSuccess = 0;
 constexpr int kInvalid = 5;
-constexpr int kOldVersion = 8;
+constexpr int kOldVersion = 3;
 constexpr int kDevices = 3;
-constexpr int kPorts = 4;  // two to the device before, two to the device after
+constexpr int kPorts = 4;   // two to the device before, two to the device after
+constexpr int kFirst = 16;  // the handle of device 0
 bool opened = false;
 
 struct Uuid {
   int version;
   std::uint8_t uuid[37];
   std::uint64_t board;
+};
+struct State {
+  int version;
+  int active, serdes, cable;
 };
 struct Speed {
   int version;
@@ -49,24 +54,43 @@ EXPORTED int cndevInit(int reserved) {
   return opened ? kSuccess : kInvalid;
 }
 
-EXPORTED int cndevGetUUID(Uuid* found, int device) {
+// Handles differ from indices: index + 16.
+EXPORTED int cndevGetDeviceHandleByIndex(int index, int* device) {
+  if (!opened || index < 0 || index >= kDevices || device == nullptr) return kInvalid;
+  *device = index + kFirst;
+  return kSuccess;
+}
+
+EXPORTED int cndevGetMLULinkStatus(State* found, int handle, int port) {
+  const int device = handle - kFirst;
+  const bool known = device >= 0 && device < kDevices && port >= 0 && port < kPorts;
+  if (const int why = refusal(known, found->version)) return why;
+  found->active = 1;
+  return kSuccess;
+}
+
+EXPORTED int cndevGetUUID(Uuid* found, int handle) {
+  const int device = handle - kFirst;
   if (const int why = refusal(device >= 0 && device < kDevices, found->version)) return why;
   name(found->uuid, device);
   return kSuccess;
 }
 
-EXPORTED int cndevGetMLULinkPortNumber(int device) {
+EXPORTED int cndevGetMLULinkPortNumber(int handle) {
+  const int device = handle - kFirst;
   return opened && device >= 0 && device < kDevices ? kPorts : -1;
 }
 
-EXPORTED int cndevGetMLULinkSpeedInfo(Speed* found, int device, int port) {
+EXPORTED int cndevGetMLULinkSpeedInfo(Speed* found, int handle, int port) {
+  const int device = handle - kFirst;
   const bool known = device >= 0 && device < kDevices && port >= 0 && port < kPorts;
   if (const int why = refusal(known, found->version)) return why;
   found->value = 25.0F;
   return kSuccess;
 }
 
-EXPORTED int cndevGetMLULinkRemoteInfo(Remote* found, int device, int port) {
+EXPORTED int cndevGetMLULinkRemoteInfo(Remote* found, int handle, int port) {
+  const int device = handle - kFirst;
   const int peer = device + (port < 2 ? -1 : 1);
   if (const int why = refusal(peer >= 0 && peer < kDevices, found->version)) return why;
   const int version = found->version;

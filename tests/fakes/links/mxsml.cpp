@@ -1,6 +1,10 @@
 // Fake mxSML of MetaX: eight devices, two groups of four. Links 0 and 1 of a device lead to the
 // next one of its group, link 2 to the one after that; the others have no device at their end.
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
+#include <string_view>
 
 namespace {
 constexpr unsigned kDevices = 8;
@@ -28,7 +32,13 @@ unsigned neighbour(unsigned device, unsigned steps) {
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
+// CCLMARK_FAKE_LINKS: crash, exit or hang, as a library beside a broken driver.
 EXPORTED int mxSmlInit() {
+  const char* fault = std::getenv("CCLMARK_FAKE_LINKS");
+  const std::string_view how = fault == nullptr ? "" : fault;
+  if (how == "crash") std::abort();
+  if (how == "exit") std::exit(0);
+  while (how == "hang") pause();
   opened = true;
   return kSuccess;
 }
@@ -46,8 +56,8 @@ EXPORTED int mxSmlGetMetaXLinkInfo_v2(unsigned device, unsigned* size, Link* lin
 
 EXPORTED int mxSmlGetMetaXLinkRemoteInfo(unsigned device, unsigned link, Remote* remote) {
   if (!opened || device >= kDevices || link >= kLinks || remote == nullptr) return kInvalid;
-  if (link > 2) return kNoDevice;
-  remote->device = static_cast<int>(neighbour(device, link < 2 ? 1 : 2));
+  if (link > 4) return kNoDevice;
+  remote->device = static_cast<int>(neighbour(device, link < 2 ? 1 : link < 4 ? 3 : 2));
   std::snprintf(remote->bdf, sizeof remote->bdf, "0000:%02x:00.0", remote->device);
   return kSuccess;
 }

@@ -31,7 +31,7 @@ std::shared_ptr<Control> open_checked(const UniqueId& id, int ranks, int rank) {
 size_t host_hash() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
-  return std::hash<std::string_view>()(name.data());
+  return std::hash<std::string>()(std::string(name.data()) + Runtime::instance().name());
 }
 
 }  // namespace

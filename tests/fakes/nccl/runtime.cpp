@@ -43,6 +43,10 @@ const Runtime& Runtime::instance() {
   return runtime;
 }
 
+const char* Runtime::name() const {
+  return CCLMARK_FAKE_RUNTIME_NAME;
+}
+
 Runtime::Runtime() : library_(loaded_library()) {
   resolve(enqueue_, library_, "cclmark_fake_enqueue");
   resolve(locate_, library_, "cclmark_fake_locate");

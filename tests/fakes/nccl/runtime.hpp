@@ -18,6 +18,8 @@ class Runtime {
   /// Raises Failure when there is none.
   static const Runtime& instance();
 
+  /// Of the runtime's library: devices of two vendors are never the same.
+  const char* name() const;
   int current_device() const;
   /// 10 × major + minor compute capability.
   int architecture() const;
