@@ -32,7 +32,7 @@ from cclmark_importers.assemble import assemble
 from cclmark_importers.cleaned_text import Text, decode
 from cclmark_importers.formats import IMPORTERS, TRACE_IMPORTERS
 from cclmark_importers.run import Given, Origin
-from cclmark_importers.runs_in_text import TextRun, part_of, runs_in
+from cclmark_importers.runs_in_text import TextRun, operation_of_table, part_of, runs_in
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,8 @@ def import_run(text: Text, run: TextRun, given: Given, origin: Origin) -> Journa
     found = IMPORTERS[run.format].read(part)
     if isinstance(found, Journal):
         return found
+    if given.operation is None:
+        given = replace(given, operation=operation_of_table(text, run))
     digest = hashlib.sha256(part.content.encode() + repr(given).encode()).hexdigest()
     return assemble(found, part, run.format, given, replace(origin, digest=digest))
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cclmark_importers.cleaned_text import Text, TextLine
+from cclmark_importers.cleaned_text import Text, TextLine, operation_of
 from cclmark_importers.formats import IMPORTERS
 from cclmark_importers.line_reader import Importer, LineTest, RunMarks
 
@@ -57,6 +57,20 @@ def part_of(text: Text, run: TextRun) -> Text:
     """Returns the part of a text that contains a run."""
     lines = text.raw[run.first - 1 : run.last]
     return Text(text.name, "\n".join(lines), run.first)
+
+
+def operation_of_table(text: Text, run: TextRun) -> str | None:
+    """The operation that the head of a document's table names, for a run that begins in its rows.
+
+    ``| Nvidia A800*2 | FlagCX | Comm size: … |`` below ``| | | AllReduce |``.
+    """
+    for line in reversed(text.raw[: run.first]):
+        if not line.lstrip().startswith("|"):
+            return None
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if (operation := operation_of(cells[-1])) is not None:
+            return operation
+    return None
 
 
 @dataclass

@@ -159,6 +159,6 @@ def test_a_table_of_results_is_a_run_for_each_row():
     )
     text, runs = _runs(head + "".join(rows))
     assert [(run.first, run.last) for run in runs] == [(1, 4), (5, 5), (6, 7)]
-    given_ = Given(operation="all_reduce")
-    for run, row in zip(runs, rows, strict=True):
-        assert _outcome(text, run, given_) == _said(read(row, operation="all_reduce"))
+    text, runs = _runs(f"{head}| | | AllReduce |\n{''.join(rows)}")
+    for run, row in zip(runs, rows, strict=True):  # the head of the table names the operation
+        assert _outcome(text, run, Given()) == _said(read(row, operation="all_reduce"))
