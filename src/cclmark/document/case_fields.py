@@ -67,7 +67,7 @@ def case_fields(path: str) -> list[Field]:
 
 
 def _has_samples(summary: Summary | None) -> bool:
-    return summary is not None and summary.samples > 1
+    return summary is not None and summary.samples != 1
 
 
 def _of_several(path: str, name: str) -> Callable[[Any], Cell]:

@@ -181,4 +181,5 @@ _LIBRARIES: dict[str, tuple[tuple[str, _Reader], ...]] = {
 
 if __name__ == "__main__":
     found = _read(sys.argv[1], [int(word) for word in sys.argv[2:]])
-    print(msgspec.json.encode([(*pair, limit) for pair, limit in found.items()]).decode())
+    rows = [(*pair, limit) for pair, limit in found.items()]
+    sys.stdout.buffer.write(msgspec.json.encode(rows))

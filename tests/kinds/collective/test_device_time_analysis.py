@@ -93,6 +93,7 @@ def test_the_largest_launch_bound_case():
 def test_a_device_time_that_did_not_converge_is_named():
     """Its call did."""
     one = result(9.0, 4.0)
+    one.summary.samples = 5
     journal = Journal(header_of(SETTINGS), [one, result(9.0)])
     (found,) = of_noise(journal)
     text = found.sentence
