@@ -1,6 +1,8 @@
 // Fake CNDev of Cambricon: three devices in a row, two MLU-Links between neighbours.
+#include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 namespace {
 constexpr int kSuccess = 0;
@@ -42,8 +44,10 @@ int refusal(bool known, int version) {
   return !opened || !known ? kInvalid : version < 5 ? kOldVersion : kSuccess;
 }
 void name(std::uint8_t (&uuid)[37], int device) {
-  std::snprintf(reinterpret_cast<char*>(uuid), sizeof uuid, "%08d-1234-5678-9abc-def012345678",
-                device);
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%08d-1234-5678-9abc-def012345678", device);
+  std::memcpy(uuid, text.data(), sizeof uuid - 1);
+  uuid[36] = 0;
 }
 }  // namespace
 

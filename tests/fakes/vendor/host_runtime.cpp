@@ -55,6 +55,10 @@ Runtime::Runtime()
       allocate_(nullptr),
       release_(nullptr) {}
 
+const char* Runtime::name() const {
+  return "host";
+}
+
 /// Each process of a host is a device of its own.
 int Runtime::current_device() const {
   return getpid();
