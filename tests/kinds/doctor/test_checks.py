@@ -240,5 +240,5 @@ def test_no_variable_is_flagged_by_its_default(rule):
     assert not re.fullmatch(rule.value, "")
     for name in rule.name.split("|"):
         usual = "compute" if name == "NVIDIA_DRIVER_CAPABILITIES" else "usual-value"
-        if rule.value != ".+":
+        if not rule.value.endswith(".+"):
             assert outcome(changed(env={name: usual}), rule.family).state == "pass"
