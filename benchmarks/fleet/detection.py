@@ -10,6 +10,7 @@ training jobs and were measured on other faults. ``--curves``: by severity, nois
 """
 
 import argparse
+import os
 import resource
 import time
 from collections.abc import Callable, Sequence
@@ -206,7 +207,7 @@ def row_of(
     make, _ = FAULTS[name]
     text = SMALL.get(name, FLEETS[16]) if devices == 16 else FLEETS[devices]
     work = [(make, text, seed, noise) for seed in range(seeds)]
-    return [*pool.map(outcome_of, work, chunksize=10)]
+    return [*pool.map(outcome_of, work, chunksize=2)]
 
 
 def words(name: str, devices: int, found: Sequence[Outcome]) -> str:
@@ -257,7 +258,7 @@ def main() -> None:
     print("devices rounds scheduled    judged   memory")
     for devices in sizes:
         print(cost(devices), flush=True)
-    with ProcessPoolExecutor(2) as pool:
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         print(f"\nnoise × {options.noise:g}: each test is the median of samples of a run on H200")
         print("fault                     devices  all named  prec. recall     F1 rounds   time")
         for name in options.faults.split(";"):
@@ -287,10 +288,10 @@ def curves(sizes: Sequence[int], seeds: int, pool: ProcessPoolExecutor, svg: Pat
                     for s in range(seeds)
                 ]
                 shares.append(
-                    np.mean([one.whole for one in pool.map(outcome_of, work, chunksize=10)])
+                    np.mean([one.whole for one in pool.map(outcome_of, work, chunksize=2)])
                 )
             work = [(healthy, FLEETS[devices], seed, noise) for seed in range(seeds)]
-            alarms = 1 - np.mean([one.whole for one in pool.map(outcome_of, work, chunksize=10)])
+            alarms = 1 - np.mean([one.whole for one in pool.map(outcome_of, work, chunksize=2)])
             lines[devices, noise] = shares
             cells = "".join(f"{share:>8.2f}" for share in shares)
             print(f"{devices:>8,}  × {noise:<4g}{cells}  {alarms:.3f}", flush=True)
