@@ -1,4 +1,4 @@
-"""Change points and ratios: how often noise is told as one, and how often a change is found."""
+"""Change points and ratios: how often noise is reported as a change, and changes found."""
 
 import math
 import random

@@ -73,7 +73,7 @@ RAN = {
     "broadcast from 0": [ran(8, RING, **rooted("broadcast", 0))],
     "unknown broadcast": [ran(8, UNKNOWN, **rooted("broadcast", 1))],
 }
-#: Those of pairs, each with a choice of its own.
+#: Choices of pairs, one for each pair.
 GROUPS = [pair(n, replace(RING, channels=n + 2)) for n in range(10)]
 PAIRS = {
     "same choice": [pair(1), pair(2)],

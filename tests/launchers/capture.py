@@ -37,7 +37,7 @@ _AS_ROOT = {
 
 @dataclass(frozen=True)
 class Launcher:
-    """A way to start so many processes, or those that there are without one."""
+    """A command that starts a number of processes, or the launcher's own number without one."""
 
     command: Sequence[str]
     tasks: int

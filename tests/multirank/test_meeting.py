@@ -1,4 +1,4 @@
-"""Processes that a launcher started find each other, and nobody else: real processes, as pods.
+"""Processes of a launcher find each other and no other processes: real processes, as pods.
 
 Their ranks agree on settings and libraries.
 """

@@ -80,7 +80,7 @@ def test_devices_whose_conditions_are_not_read(nvml, tmp_path):
         reader_for("cuda", BUS)
     with pytest.raises(MissingError, match="acl devices"):
         reader_for("acl", "")
-    with pytest.raises(MissingError, match="neither"):  # a kernel that says nothing
+    with pytest.raises(MissingError, match="neither"):  # a kernel without these files
         HostReader({0}, tmp_path)
 
 

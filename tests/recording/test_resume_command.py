@@ -65,7 +65,7 @@ def rows(text):
 
 
 def test_a_line_that_was_lost_is_measured_and_stands_in_its_row(cclmark, cut_of):
-    """And an environment that changed is told, another plan refused."""
+    """A changed environment is reported; another plan is refused."""
     command = ("all_reduce", "-b", "64", "-e", "1K", *SWEEP)
     whole = cclmark(*command, env={"NCCL_ALGO": "Ring\x1b[31m"})
     cut = cut_of(whole, lambda all: [*all[:3], all[3][:50] + b"?" + all[3][51:], *all[4:]])

@@ -281,7 +281,7 @@ def test_the_former_name_of_the_command_works_with_a_notice(cclmark):
 
 
 def test_a_directory_that_goes_away_loses_no_verdict(run, tmp_path):
-    """And children are told which step they are."""
+    """Child processes receive the number of their step."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os, shutil\n"
         "step = os.environ.get('CCLMARK_STEP')\n"

@@ -82,9 +82,10 @@ _FIGURES = {
 }
 _NORMAL = re.compile(r"^\w+ are normal: ")  # what the word of the verdict says
 # What a measurement does for plans and predictions.
+_ASSUMED, _MISSING = "measures what is assumed", "measures what is missing"
 _PLANNING = {
-    **dict.fromkeys(("needed-network", "network-not-used"), "on the GPUs: measures the assumed"),
-    **dict.fromkeys(("nothing-said", "prediction-error"), "on more nodes: measures the missing"),
+    **dict.fromkeys(("needed-network", "network-not-used"), f"on the GPUs: {_ASSUMED}"),
+    **dict.fromkeys(("nothing-said", "prediction-error"), f"on more nodes: {_MISSING}"),
 }
 # The answers after which a report is the next step.
 _REPORTED = (
@@ -95,7 +96,7 @@ _CORRECT = ("data-checked", "nothing-found")
 INCOMPLETE = ("cclmark compare", "cclmark rerun", "cclmark report", "cclmark export")
 _REPORT = (f"cclmark report {JOURNAL}", "charts and details")
 _RERUN = (f"cclmark rerun {JOURNAL}", "measures again and compares with this run")
-_RESUME = (f"the same command with --resume {JOURNAL}", "measures what is missing")
+_RESUME = (f"the same command with --resume {JOURNAL}", _MISSING)
 _COMPARE = (f"cclmark compare EARLIER {JOURNAL}", "with another run of the same")
 _MOST_LENGTH = 240  # of a line, before it is folded
 

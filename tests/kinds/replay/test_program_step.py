@@ -123,7 +123,7 @@ STEPS = {
     "a group without known ranks is of all that call it": (
         *(["all_reduce"], [[(0, 0, 1)]] * 2, {"groups": [[]]}),
     ),
-    "what is assumed is told": (
+    "assumptions are listed": (
         ["broadcast", operation("all_reduce", is_range=True)],
         [[(0, 0, 0), (1, 1, 0)]] * 2,
         {"steps": 0},
