@@ -69,8 +69,10 @@ class Relation(msgspec.Struct, omit_defaults=True):
     """How two devices are connected.
 
     ``kind`` is a symbol of the topology matrix (NV18, PIX, SYS …, see journal.topology), ``hops``
-    the length of the shortest path over direct connections (0: no path, None: unknown) and
-    ``limit_bytes_per_s`` the capacity of the connection in one direction (0: unknown).
+    the length of the shortest path over direct connections (0: no path, None: unknown),
+    ``limit_bytes_per_s`` the capacity of the connection in one direction (0: unknown), with two
+    hops that of all routes together, and ``links`` the number of the vendor's links between the
+    two (0: none, or unknown).
     """
 
     first: int
@@ -78,6 +80,7 @@ class Relation(msgspec.Struct, omit_defaults=True):
     kind: str
     hops: int | None = None
     limit_bytes_per_s: float = 0.0
+    links: int = 0
 
 
 class LibraryDescription(msgspec.Struct, omit_defaults=True):

@@ -6,13 +6,16 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from cclmark.journal.link_libraries import Limits, link_limits
+from msgspec import structs
+
+from cclmark.journal.link_libraries import Links, PairLinks, links_between
 from cclmark.journal.schema import DeviceDescription, Link, Relation
 from cclmark.work.runtimes import ACCELERATOR_RUNTIMES
 
@@ -28,6 +31,7 @@ LEGEND = {
     "HCCS": "HCCS between the two",
     "MLK": "MLU-Links between the two",
     "XGMI": "xGMI links between the two",
+    "ESL#": "# ESL links between the two",
     "PCIE": "PCIe",
     "PIX": "at most one PCIe bridge between them",
     "PXB": "several PCIe bridges, not the processor's",
@@ -49,7 +53,9 @@ class TopologyTool:
     ``device``: the label of a device before its number. ``link``: the sign of the vendor's own
     links, which a number of links may follow. ``rates``: its arguments for a list of links with
     their rates in GB/s; ``bandwidths``: for a matrix of the least and the greatest bandwidth of
-    pairs in MB/s. Both are empty if it has none.
+    pairs in MB/s; ``speeds``: for the speeds of the links of the device whose number follows, in
+    Gb/s. All are empty if it has none. ``routed``: a copy between devices without a link takes all
+    routes over one other device at once.
     """
 
     program: str
@@ -59,17 +65,24 @@ class TopologyTool:
     directories: tuple[str, ...] = ()
     rates: tuple[str, ...] = ()
     bandwidths: tuple[str, ...] = ()
+    speeds: tuple[str, ...] = ()
+    routed: bool = False
 
 
 #: By runtime; the first one that is found tells.
 TOOLS = {
     "cudart": (
-        TopologyTool("ppu-smi", ("topo", "-m"), "PPU", "ICN", rates=("icn", "-s")),
+        TopologyTool("ppu-smi", ("topo", "-m"), "PPU", "ICN", rates=("icn", "-s"), routed=True),
         TopologyTool("ixsmi", ("topo", "-m"), "GPU", "IX", ("/usr/local/corex/bin",)),
     ),
     "maca": (TopologyTool("mx-smi", ("topo", "-m"), "GPU", "MX", ("/opt/maca/bin",)),),
     "musa": (TopologyTool("mthreads-gmi", ("topo", "-m"), "GPU", "MT"),),
-    "acl": (TopologyTool("npu-smi", ("info", "-t", "topo"), "NPU", "HCCS", ("/usr/local/sbin",)),),
+    "acl": (
+        TopologyTool(
+            *("npu-smi", ("info", "-t", "topo"), "NPU", "HCCS", ("/usr/local/sbin",)),
+            speeds=("info", "-t", "hccs", "-c", "0", "-i"),
+        ),
+    ),
     "cnrt": (TopologyTool("cnmon", ("topo", "-m"), "MLU", "MLK", ("/usr/local/neuware/bin",)),),
     "hip": (
         TopologyTool(
@@ -83,6 +96,9 @@ _MOST_OUTPUT = 1 << 20
 _RATE = re.compile(r"^\s*Link\s+\d+:\s+([\d.]+)\s*GB/s\s*$", re.MULTILINE)
 _SIGN = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,15}")
 _BANDWIDTHS = re.compile(r"\d{1,9}-\d{1,9}")
+_SPEEDS = re.compile(r"^\s*hccs link speed\s*:\s*\[([\d ]{1,400})\]", re.MULTILINE)
+#: Links that only a vendor's library knows, by runtime.
+_LIBRARY_LINKS = {"tops": "ESL"}
 
 PciAddress = tuple[int, int, int]  # PCI domain, bus, device
 
@@ -102,16 +118,16 @@ def relations_between(
     pairs = list(permutations((device.rank for device in devices), 2))
     if all(device.runtime == "host" for device in devices):
         return [Relation(*pair, "MEM", 1) for pair in pairs]
-    told = _from_tool(devices)
-    if told is not None:
-        relations, linked = told
+    if told := _from_tool(devices):
         if reach is None:
-            return relations
+            return told
+        if all(one.hops is None for one in told):
+            return with_hops(told, reach)
         # A route over other devices' links may be accessible, too: it has several steps.
-        for one in with_hops(relations, linked or reach):
+        for one in told:
             if not one.hops and (one.first, one.second) in reach:
                 one.hops = 1  # not over the vendor's links
-        return relations
+        return told
     try:
         relations = _from_nvml(devices, links)
     except Exception:  # the measurement can go on after any failure of NVML
@@ -121,55 +137,101 @@ def relations_between(
     return relations if reach is None else with_hops(relations, reach)
 
 
-def _from_tool(
-    devices: Sequence[DeviceDescription],
-) -> tuple[list[Relation], set[tuple[int, int]]] | None:
-    """The relations that a vendor's program tells, without hops, and the pairs with its own links.
+def _from_tool(devices: Sequence[DeviceDescription]) -> list[Relation]:
+    """The relations that a vendor's program or library tells, with the steps over its own links.
 
-    None if there is no such program for these devices, or it does not tell all of them.
+    Empty if there is none for these devices, or it does not tell all of them.
     """
     runtime = devices[0].runtime
     if any(device.runtime != runtime for device in devices):
-        return None
+        return []
     numbers = _numbers_of(devices, ACCELERATOR_RUNTIMES[runtime].visible_variables)
     if len({*numbers.values()}) < len(devices):
-        return None  # each process sees one device, or devices are chosen by their UUIDs
-    pairs = list(permutations(numbers, 2))
+        return []  # each process sees one device, or devices are chosen by their UUIDs
     for tool in TOOLS.get(runtime, ()):
         places = os.pathsep.join([os.environ.get("PATH", os.defpath), *tool.directories])
         program = shutil.which(tool.program, path=places)
         if program is None:
             continue
         signs = parse_matrix(_output(program, tool.matrix), tool.device)
-        by_pair = {(one, other): (numbers[one], numbers[other]) for one, other in pairs}
-        if any(pair not in signs for pair in by_pair.values()):
+        if not signs.keys() >= {*permutations(numbers.values(), 2)}:
             continue
         linked = {
-            ranks: int(links[1] or 0)
-            for ranks, pair in by_pair.items()
-            if (links := re.fullmatch(rf"{tool.link}(\d*)", signs[pair]))
+            pair: int(links[1] or 0)
+            for pair, sign in signs.items()
+            if (links := re.fullmatch(rf"{tool.link}(\d*)", sign))
         }
         rates = [float(text) for text in _RATE.findall(_output(program, tool.rates))]
         rate = min(rates, default=0.0) * 1e9
-        limits = _bandwidths(_output(program, tool.bandwidths), tool.device)
-        limits = limits or link_limits(runtime, sorted(numbers.values()))
-        relations = [
-            Relation(
-                *ranks,
-                signs[pair],
-                None,
-                limits.get(pair, linked[ranks] * rate) if ranks in linked else 0.0,
-            )
-            for ranks, pair in by_pair.items()
-        ]
-        return relations, {*linked}
-    return None
+        found = _bandwidths(_output(program, tool.bandwidths), tool.device)
+        found = found or _links_by_speed(program, tool, [*linked])
+        found = found or links_between(runtime, sorted({one for one, _ in signs}))
+        own = {pair: found.get(pair, Links(of, of * rate)) for pair, of in linked.items()}
+        return _relations(numbers, signs, own, routed=tool.routed)
+    if sign := _LIBRARY_LINKS.get(runtime):
+        own = {**links_between(runtime, sorted(numbers.values()))}
+        signs = {pair: f"{sign}{links.number}" for pair, links in own.items()}
+        return _relations(numbers, signs, own) if own else []
+    return []
 
 
-def _bandwidths(text: str, device: str) -> Limits:
-    """The greatest bandwidths of pairs in B/s, as rocm-smi prints those of links without a step."""
+def _relations(
+    numbers: Mapping[int, int],
+    signs: Mapping[tuple[int, int], str],
+    links: Mapping[tuple[int, int], Links],
+    *,
+    routed: bool = False,
+) -> list[Relation]:
+    """The relations of ranks, from those of all devices of the host by their ``numbers``.
+
+    Steps, and limits of ``routed`` copies, are over all devices, used or not. Without links they
+    are unknown.
+    """
+    everyone = {*numbers.values(), *(one for pair in signs for one in pair)}
+    none = Links(0, 0.0)
+    of_all = []
+    for pair in permutations(sorted(everyone), 2):
+        number, bytes_per_s = links.get(pair, none)
+        of_all.append(Relation(*pair, signs.get(pair, UNKNOWN_LINK), None, bytes_per_s, number))
+    if links:
+        of_all = with_hops(of_all, {*links})
+    if routed:
+        of_all = _with_routes(of_all)
+    own = {(one.first, one.second): one for one in of_all}
+    relations = []
+    for first, second in permutations(numbers, 2):
+        found = own[numbers[first], numbers[second]]
+        relations.append(structs.replace(found, first=first, second=second))
+    return relations
+
+
+def _links_by_speed(
+    program: str, tool: TopologyTool, linked: Sequence[tuple[int, int]]
+) -> PairLinks:
+    """The links of pairs, of which a program tells the speed of each one of a device.
+
+    It does not tell where a link ends: devices have as many links to each peer, as in a full mesh.
+    """
+    if not tool.speeds:
+        return {}
+    peers = Counter(one for one, _ in linked)
+    own: dict[int, Links] = {}
+    for device, count in peers.items():
+        text = _SPEEDS.search(_output(program, (*tool.speeds, str(device))))
+        speeds = [int(word) for word in text[1].split() if int(word)] if text else []
+        number = len(speeds) // count
+        own[device] = Links(number, number * min(speeds, default=0) / 8 * 1e9)
+    return {
+        (one, other): min(own[one], own[other], key=lambda links: links.bytes_per_s)
+        for one, other in linked
+        if other in own
+    }
+
+
+def _bandwidths(text: str, device: str) -> PairLinks:
+    """The greatest bandwidths of pairs, as rocm-smi prints those of links without a step."""
     cells = parse_matrix(text, device, _BANDWIDTHS)
-    return {pair: float(cell.partition("-")[2]) * 1e6 for pair, cell in cells.items()}
+    return {pair: Links(0, float(cell.partition("-")[2]) * 1e6) for pair, cell in cells.items()}
 
 
 def _output(program: str, arguments: Sequence[str]) -> str:
@@ -273,7 +335,7 @@ def _from_nvml(devices: Sequence[DeviceDescription], links: Sequence[Link]) -> l
             count = _links_between(neighbours, places, first, second)
             kind = f"NV{count}" if count else _ancestor(pynvml, one, other)
             limit = _limit(links, first, second, count)
-            relations.append(Relation(first, second, kind, None, limit))
+            relations.append(Relation(first, second, kind, None, limit, count))
     finally:
         pynvml.nvmlShutdown()
     return relations
@@ -297,6 +359,21 @@ def with_hops(relations: Sequence[Relation], direct: set[tuple[int, int]]) -> li
     for one in relations:
         one.hops = steps.get((one.first, one.second), 0)
     return list(relations)
+
+
+def _with_routes(relations: list[Relation]) -> list[Relation]:
+    """Returns the relations with limits of pairs whose path has one device between them: the sum
+    of those of the routes, one over each device that has links to both.
+    """
+    direct = {(one.first, one.second): one.limit_bytes_per_s for one in relations if one.hops == 1}
+    numbers = {one.first for one in relations}
+    for one in relations:
+        if one.hops == 2:
+            one.limit_bytes_per_s = sum(
+                min(direct.get((one.first, at), 0.0), direct.get((at, one.second), 0.0))
+                for at in numbers
+            )
+    return relations
 
 
 def _place(information: Any) -> PciAddress:

@@ -454,7 +454,9 @@ def _limits(relations: Sequence[Relation]) -> Iterator[str]:
     if limits:
         ends = sorted({min(limits), max(limits)})
         each = " to ".join(f"{limit / BYTES_PER_GB:.0f}" for limit in ends)
-        yield f"link limit of a pair, one direction: {each} GB/s"
+        routed = any(one.hops == 2 and one.limit_bytes_per_s for one in relations)
+        routes = "; of a pair without a link: all routes over one other device" if routed else ""
+        yield f"link limit of a pair, one direction: {each} GB/s{routes}"
 
 
 def _of_links(

@@ -57,13 +57,16 @@ class LinkLimits:
     def __init__(self, relations: Sequence[Relation]) -> None:
         self._of = {(one.first, one.second): one.limit_bytes_per_s for one in relations}
         self._in_memory = {(one.first, one.second) for one in relations if one.kind == "MEM"}
+        self._routed = {(one.first, one.second) for one in relations if (one.hops or 0) > 1}
 
     def of(self, pair: Pair) -> float:
         """The limit from the first device to the second, 0 if unknown."""
         return self._of.get(pair, 0.0)
 
     def of_all(self, flows: Sequence[Pair]) -> float:
-        """The limit of simultaneous flows, 0 if unknown."""
+        """The limit of simultaneous flows, 0 if unknown: routes over links that others use."""
+        if len({frozenset(flow) for flow in flows}) > 1 and not self._routed.isdisjoint(flows):
+            return 0.0
         limits = [self.of(flow) for flow in flows]
         return max(limits) if self._in_memory.issuperset(flows) else sum(limits)
 
