@@ -10,9 +10,9 @@ there may be several.
 
 Traces of torch.profiler (``kineto.py``) arrive piece by piece (``trace_events.py``) and become the
 same ``ObservedProcess`` values as the plug-in's logs, see ``cclmark.profile``; ``trace_calls.py``
-has what formats of traces share. Those of msprof (``msprof.py``) become timelines too, see
-``cclmark.trace.device_tasks``: ``cclmark trace msprof`` has its options in ``msprof_options.py``,
-and its work in ``msprof_timeline.py``.
+has what formats of traces share. Those of msprof (``msprof.py``) become timelines too, from the
+tasks of devices (``device_tasks.py``): ``cclmark trace msprof`` has its options in
+``msprof_options.py``, and its work in ``msprof_timeline.py``.
 
 Texts may come from anywhere: the time of a pattern must be proportional to the length of the text.
 How to add a format: docs/extend/add-an-importer.md.

@@ -23,8 +23,8 @@ from cclmark.base.errors import UsageError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
 from cclmark.profile.observed import ObservedProcess
-from cclmark.trace.device_tasks import DeviceOperation, DeviceTask, DeviceTrace
 from cclmark.trace.timeline import Counter
+from cclmark_importers.device_tasks import DeviceOperation, DeviceTask, DeviceTrace
 from cclmark_importers.trace_calls import (
     Named,
     TorchCalls,

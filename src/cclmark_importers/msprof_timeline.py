@@ -16,15 +16,15 @@ from cclmark.document.text import BYTES_PER_GB, aligned, counted, format_time_us
 from cclmark.recording.caller import notice
 from cclmark.recording.output import Output
 from cclmark.recording.trace_files import file_for, steps_path, write_steps, written_whole
-from cclmark.trace.device_tasks import (
+from cclmark.trace.timeline_files import WRITERS
+from cclmark.work.sizes import format_size, in_ranges
+from cclmark_importers.device_tasks import (
     DeviceOperation,
     DeviceTask,
     DeviceTrace,
     assemble_tasks,
     stages_of,
 )
-from cclmark.trace.timeline_files import WRITERS
-from cclmark.work.sizes import format_size, in_ranges
 from cclmark_importers.msprof import read_msprof
 from cclmark_importers.msprof_options import MsprofFlags
 

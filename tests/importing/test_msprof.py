@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.trace.device_tasks import assemble_tasks, stages_of
 from cclmark.trace.timeline_files import write_perfetto
 from cclmark_importers import trace_events
+from cclmark_importers.device_tasks import assemble_tasks, stages_of
 from cclmark_importers.importers import import_traces, trace_format
 from cclmark_importers.msprof import read_msprof
 from cclmark_importers.msprof_timeline import operations_of, stage_lines, task_lines

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class Links(NamedTuple):
+class PairLinks(NamedTuple):
     """All links from one device to another. ``number``: 0 if only their rate is known."""
 
     number: int
@@ -27,7 +27,7 @@ class Links(NamedTuple):
 
 
 #: By the numbers that the vendor's library gives devices.
-PairLinks = Mapping[tuple[int, int], Links]
+LinksByPair = Mapping[tuple[int, int], PairLinks]
 _Rows = Iterator[tuple[int, int, int, float]]  # two devices, links and bytes per second of each
 
 _MOST_LINKS = 64
@@ -113,7 +113,7 @@ _ESL_SPEEDS = dict(enumerate((2.5, 5, 8, 16, 32), start=1))
 _ESL_SPEEDS |= dict(enumerate((2.5, 5, 8, 16, 20, 25), start=0x10))
 
 
-def links_between(runtime: str, numbers: Sequence[int]) -> PairLinks:
+def links_between(runtime: str, numbers: Sequence[int]) -> LinksByPair:
     """The links between these devices of ``runtime``; pairs without are left out.
 
     Empty if the vendor has no such library, or if it is not installed or fails. A process of its
@@ -122,7 +122,7 @@ def links_between(runtime: str, numbers: Sequence[int]) -> PairLinks:
     if runtime not in _LIBRARIES:
         return {}
     command = [sys.executable, "-m", __name__, runtime, *map(str, numbers)]
-    found: dict[tuple[int, int], Links] = {}
+    found: dict[tuple[int, int], PairLinks] = {}
     with suppress(OSError, subprocess.SubprocessError, msgspec.DecodeError):
         read = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=True
@@ -131,7 +131,7 @@ def links_between(runtime: str, numbers: Sequence[int]) -> PairLinks:
         for one, other, number, rate in rows:
             if number > 0 and 0 < rate < math.inf and one != other:
                 links, limit = found.get((one, other), (0, 0.0))
-                found[one, other] = Links(links + number, limit + number * rate)
+                found[one, other] = PairLinks(links + number, limit + number * rate)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import structs
 
-from cclmark.journal.link_libraries import Links, PairLinks, links_between
+from cclmark.journal.link_libraries import LinksByPair, PairLinks, links_between
 from cclmark.journal.schema import DeviceDescription, Link, Relation
 from cclmark.work.runtimes import ACCELERATOR_RUNTIMES
 
@@ -166,7 +166,7 @@ def _from_tool(devices: Sequence[DeviceDescription]) -> list[Relation]:
         found = _bandwidths(_output(program, tool.bandwidths), tool.device)
         found = found or _links_by_speed(program, tool, [*linked])
         found = found or links_between(runtime, sorted({one for one, _ in signs}))
-        own = {pair: found.get(pair, Links(of, of * rate)) for pair, of in linked.items()}
+        own = {pair: found.get(pair, PairLinks(of, of * rate)) for pair, of in linked.items()}
         return _relations(numbers, signs, own, routed=tool.routed)
     if sign := _LIBRARY_LINKS.get(runtime):
         own = {**links_between(runtime, sorted(numbers.values()))}
@@ -178,7 +178,7 @@ def _from_tool(devices: Sequence[DeviceDescription]) -> list[Relation]:
 def _relations(
     numbers: Mapping[int, int],
     signs: Mapping[tuple[int, int], str],
-    links: Mapping[tuple[int, int], Links],
+    links: Mapping[tuple[int, int], PairLinks],
     *,
     routed: bool = False,
 ) -> list[Relation]:
@@ -188,7 +188,7 @@ def _relations(
     are unknown.
     """
     everyone = {*numbers.values(), *(one for pair in signs for one in pair)}
-    none = Links(0, 0.0)
+    none = PairLinks(0, 0.0)
     of_all = []
     for pair in permutations(sorted(everyone), 2):
         number, bytes_per_s = links.get(pair, none)
@@ -207,7 +207,7 @@ def _relations(
 
 def _links_by_speed(
     program: str, tool: TopologyTool, linked: Sequence[tuple[int, int]]
-) -> PairLinks:
+) -> LinksByPair:
     """The links of pairs, of which a program tells the speed of each one of a device.
 
     It does not tell where a link ends: devices have as many links to each peer, as in a full mesh.
@@ -215,12 +215,12 @@ def _links_by_speed(
     if not tool.speeds:
         return {}
     peers = Counter(one for one, _ in linked)
-    own: dict[int, Links] = {}
+    own: dict[int, PairLinks] = {}
     for device, count in peers.items():
         text = _SPEEDS.search(_output(program, (*tool.speeds, str(device))))
         speeds = [int(word) for word in text[1].split() if int(word)] if text else []
         number = len(speeds) // count
-        own[device] = Links(number, number * min(speeds, default=0) / 8 * 1e9)
+        own[device] = PairLinks(number, number * min(speeds, default=0) / 8 * 1e9)
     return {
         (one, other): min(own[one], own[other], key=lambda links: links.bytes_per_s)
         for one, other in linked
@@ -228,10 +228,10 @@ def _links_by_speed(
     }
 
 
-def _bandwidths(text: str, device: str) -> PairLinks:
+def _bandwidths(text: str, device: str) -> LinksByPair:
     """The greatest bandwidths of pairs, as rocm-smi prints those of links without a step."""
     cells = parse_matrix(text, device, _BANDWIDTHS)
-    return {pair: Links(0, float(cell.partition("-")[2]) * 1e6) for pair, cell in cells.items()}
+    return {pair: PairLinks(0, float(cell.partition("-")[2]) * 1e6) for pair, cell in cells.items()}
 
 
 def _output(program: str, arguments: Sequence[str]) -> str:

@@ -170,7 +170,7 @@ def _best_runtime(probe: Callable[[str], int]) -> tuple[str, str]:
                 return runtime.name, ". ".join(failures.values())
         except MissingError as error:
             reason = str(error).rstrip(".")
-        vendor = _indicated_vendor(runtime)
+        vendor = indicated_vendor(runtime)
         if vendor and (variable := _hiding_variable(runtime)):
             hidden = hidden or f"{variable} hides the {vendor} devices of this machine"
         elif vendor:
@@ -185,7 +185,7 @@ def _best_runtime(probe: Callable[[str], int]) -> tuple[str, str]:
     return "host", hidden or "no accelerator was found on this machine"
 
 
-def _indicated_vendor(runtime: AcceleratorRuntime) -> str:
+def indicated_vendor(runtime: AcceleratorRuntime) -> str:
     """The vendor of the devices that device nodes or a variable indicate, empty for none."""
     for vendor, pattern in runtime.nodes.items():
         if _device_nodes(pattern):

@@ -18,6 +18,7 @@ from cclmark.journal.schema import Settings
 from cclmark.journal.setting_values import read_configuration_files
 from cclmark.journal.summaries import usual_clock
 from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.devices import indicated_vendor
 from cclmark.launch.placement import SRUN, find_placement, is_primary, launching_program
 from cclmark.launch.request import Request
 from cclmark.options import groups
@@ -51,7 +52,7 @@ from cclmark.work.library_settings import (
     variable_of_option,
 )
 from cclmark.work.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, least_size, moves_data
-from cclmark.work.runtimes import NamedDevices, parse_devices
+from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, NamedDevices, parse_devices
 from cclmark.work.sizes import format_size, sweep
 from cclmark.work.torch_devices import TORCH_DEVICES, supports, torch_runtimes
 from cclmark.work.variants import OPTION
@@ -260,9 +261,25 @@ def _ccl_between_hosts(coordinator: Coordinator) -> str:
     return "torch:gloo"
 
 
+def default_library(runtime: str) -> str | None:
+    """The default library of devices of ``runtime``, None if there is none or several.
+
+    Where several vendors' devices have one runtime: that of the vendor whose device nodes exist,
+    or whose file a variable names.
+    """
+    if native := native_library(runtime):
+        return native
+    vendor = indicated_vendor(ACCELERATOR_RUNTIMES[runtime])
+    own = [one for name, one in all_libraries().items() if name in names_for(runtime)]
+    fitting = [
+        one.name for one in own if (vendor and vendor == one.vendor) or os.environ.get(one.variable)
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
 def _native_ccl(flags: CaseOptions, runtime: str) -> str:
     """Returns the default library of the devices. Raises UsageError, MissingError."""
-    native = native_library(runtime)
+    native = default_library(runtime)
     if native is None:
         fitting = names_for(runtime)
         vendors = {name: all_libraries()[name].vendor for name in fitting}

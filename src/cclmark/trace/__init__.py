@@ -9,7 +9,6 @@ ranks and devices to the first process's clock. ``timeline_assembly.py`` creates
 traced case, with ``log_events.py`` for the plug-in's log, and ``copy_timeline.py`` that of copies.
 ``timeline.py`` is a timeline as values, and the time in a batch, from which the cost of tracing
 follows; ``timeline_files.py`` writes it.
-``device_tasks.py`` has tasks that a profiler of devices recorded, and creates their timeline.
 ``case_steps.py`` finds the steps of a case from the best source: the log's lines on rings and
 trees, or the plan of a call of the engine's libraries (``Call::steps``, which reads what the call
 executes).

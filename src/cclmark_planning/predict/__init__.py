@@ -6,5 +6,5 @@ those that belong together, ``predictions.py`` predicts and decides where nothin
 ``figures.py`` computes errors of predicted counts that were measured, ``document.py`` composes
 everything that a run says. With ``--model`` and ``--job`` the work is that of the room ``scaling``.
 
-Rooms imported: scaling; also the list of kinds. Start with ``plan.py``.
+Rooms imported: scaling, tables; also the list of kinds. Start with ``plan.py``.
 """

@@ -14,7 +14,6 @@ from cclmark.analysis.summary import judged_summary
 from cclmark.base.errors import UsageError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.base.tables import read_table, whole_number
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Header, HostDescription
@@ -27,6 +26,7 @@ from cclmark.work.operations import OPERATIONS, moves_data
 from cclmark.work.setting_checks import allows
 from cclmark.work.sizes import parse_size
 from cclmark_planning.scale.algorithms import ALGORITHMS, NVLS_TREE, RING, TREE, Shape
+from cclmark_planning.tables import read_table, whole_number
 
 _RDMA = ("InfiniBand", "RoCE")
 _WORKS = ("active", "up")

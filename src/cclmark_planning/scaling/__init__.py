@@ -6,5 +6,5 @@ calibrate them. ``calibration.py`` reads measured steps and finds the rate of co
 ``profiles.py`` reads profiles, ``request.py`` turns options into jobs, ``figures.py`` computes
 their steps and intervals, ``document.py`` composes everything that a run says.
 
-Rooms imported: need; also the list of kinds. Start with ``plan.py``.
+Rooms imported: need, tables; also the list of kinds. Start with ``plan.py``.
 """

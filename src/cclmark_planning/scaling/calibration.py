@@ -14,12 +14,12 @@ from msgspec.structs import replace as replaced
 from cclmark.base.errors import UsageError
 from cclmark.base.printable import plain
 from cclmark.base.statistics import quantile
-from cclmark.base.tables import read_table, whole_number
 from cclmark_planning.job_options import JobOptions
 from cclmark_planning.need.plan import Assumption, Need
 from cclmark_planning.need.request import planned_needs
 from cclmark_planning.scale.frameworks import PRECISIONS
 from cclmark_planning.scaling.figures import step_of
+from cclmark_planning.tables import read_table, whole_number
 
 COLUMNS = ("gpus", "layout", "batch", "micro_batch", "sequence", "step_s", "recompute", "precision")
 _REQUIRED = ("gpus", "batch", "micro_batch", "sequence", "step_s")

@@ -18,7 +18,7 @@ from cclmark.document.document_text import table_lines
 from cclmark.document.paint import Paint, unpainted
 from cclmark.journal.setting_values import DEFAULT, SettingValue
 from cclmark.launch.devices import choose_devices
-from cclmark.options.case_request import unknown_library
+from cclmark.options.case_request import default_library, unknown_library
 from cclmark.rank.effective_settings import effective_values, find_library, read_mpi
 from cclmark.rank.probe import count_devices
 from cclmark.recording.caller import notice
@@ -30,7 +30,6 @@ from cclmark.work.libraries import (
     all_libraries,
     meant_by,
     names_for,
-    native_library,
     runtimes_of,
     title_of,
     torch_backend_of,
@@ -189,7 +188,7 @@ def _library_of(flags: SettingsFlags) -> str:
     if not flags.ccl:
         if unusable:
             notice(f"{unusable} The settings of the host's library follow; --ccl names another")
-        ccl = native_library(runtime)
+        ccl = default_library(runtime)
         if ccl is None:
             fitting = ", ".join(names_for(runtime)) or "none known"
             raise UsageError(f"{runtime} devices have no default library: use --ccl ({fitting})")

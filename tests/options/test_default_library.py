@@ -1,0 +1,24 @@
+"""The default library where the devices of several vendors have one runtime."""
+
+import pytest
+
+from cclmark.launch import devices
+from cclmark.options.case_request import default_library
+
+
+@pytest.mark.parametrize(
+    ("nodes", "variables", "library"),
+    [
+        ({"alixpu_ppu[0-9]*"}, (), "pccl"),
+        ({"iluvatar[0-9]*"}, (), "ixccl"),
+        (set(), ("CCLMARK_PCCL_LIBRARY",), "pccl"),
+        (set(), ("CCLMARK_PCCL_LIBRARY", "CCLMARK_IXCCL_LIBRARY"), None),
+        (set(), (), None),
+    ],
+)
+def test_the_vendors_library_is_the_default(monkeypatch, nodes, variables, library) -> None:
+    monkeypatch.setattr(devices, "_device_nodes", lambda pattern: [pattern] * (pattern in nodes))
+    for name in variables:
+        monkeypatch.setenv(name, "/lib/vendor.so")
+    assert default_library("cudart") == library
+    assert default_library("cuda") == "nccl"
