@@ -23,9 +23,9 @@ from cclmark.kinds.experiment.figures import experiment_of
 
 VALUES = 3
 ARGUMENTS = (
-    *("experiment", "all_reduce", "-b", "1K", "-e", "1M", "-f", "8"),
+    *("experiment", "all_reduce", "-b", "1K", "-e", "1M", "-f", "2"),
     *("--vary", f"CCLMARK_UNREAD={','.join(map(str, range(VALUES)))}"),
-    *("--allow-unknown-settings", "--rounds", "5", "--max-time", "0.3", "--quiet"),
+    *("--allow-unknown-settings", "--rounds", "5", "--max-time", "0.1", "--quiet"),
 )
 
 
