@@ -117,12 +117,15 @@ def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
     for node in nodes:
         text += (
             f"NodeName={node.name} NodeHostname={node.hostname} NodeAddr={node.address} "
-            f"Port={node.port} CPUs={CPUS_PER_NODE}\n"
+            f"Port={node.port} CPUs={CPUS_PER_NODE} Gres=gpu:8\n"
         )
         (directory / f"spool-{node.name}").mkdir()
     (directory / "state").mkdir()
     configuration = directory / "slurm.conf"
     configuration.write_text(text)
+    for number in range(8):  # stand for the files of devices that scripts ask for
+        (directory / f"gpu{number}").touch()
+    (directory / "gres.conf").write_text(f"Name=gpu File={directory}/gpu[0-7]\n")
     (directory / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
     # Hosts share /tmp, where each node would make the same directory for a step.
     (directory / "mpi.conf").write_text("PMIxCliTmpDirBase=/run\n")
