@@ -49,6 +49,9 @@ class Run:
     out: str
     err: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "err", unfolded(self.err))
+
     @property
     def journal_path(self) -> Path:
         """The journal that the run named at its end."""
@@ -223,11 +226,26 @@ def environment(tag: str, extra: Mapping[str, str] | None) -> dict[str, str]:
     return {**kept, "COLUMNS": "1000", "CCLMARK_PROGRESS_S": "0", TAG: tag, **(extra or {})}
 
 
+def unfolded(err: str) -> str:
+    """Standard error with each message on one line, as it was before the program folded it."""
+    lines: list[str] = []
+    begun = ""  # of the message that further lines belong to
+    for line in err.splitlines(keepends=True):
+        further = {"cclmark:": 4, "Error:": 2}.get(begun)
+        if lines and further and re.match(rf" {{{further}}}\S", line):
+            lines[-1] = f"{lines[-1].rstrip()} {line.lstrip()}"
+            continue
+        lines.append(line)
+        if not line.startswith(" "):
+            begun = line.partition(" ")[0]
+    return "".join(lines)
+
+
 def completed(
     command: Sequence[str | Path], *, timeout_s: float = 60, check: bool = False, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Runs any program to its end; with ``check`` its exit code has to be 0."""
-    return subprocess.run(
+    done = subprocess.run(
         command,
         capture_output=True,
         text=True,
@@ -235,6 +253,8 @@ def completed(
         check=check,
         **options,
     )
+    done.stderr = unfolded(done.stderr)
+    return done
 
 
 def launch(

@@ -8,7 +8,6 @@ import os
 import secrets
 import socket
 import stat
-import sys
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.messages import tell
 from cclmark.base.printable import plain
 from cclmark.base.signals import on_ending_signals
 from cclmark.history.history_model import RunFilter, default_path
@@ -174,7 +174,7 @@ def _references(kinds: Collection[str]) -> Sequence[Reference]:
 
 
 def _tell(text: str) -> None:
-    print(f"cclmark: {plain(text)}", file=sys.stderr, flush=True)
+    tell(text)
 
 
 def _lacking(error: ModuleNotFoundError) -> NoReturn:

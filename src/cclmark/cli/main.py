@@ -6,6 +6,7 @@ Each topic is one screen; docs/reference/cli.md has them too.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from cclmark.base.errors import (
     UsageError,
 )
 from cclmark.base.grouping import abridged
+from cclmark.base.messages import columns_of_lines, folded, tell
 from cclmark.base.signals import interrupt, note, on_ending_signals
 from cclmark.base.streams import prepare_streams
 from cclmark.base.version import VERSION
@@ -236,7 +238,7 @@ class _TableOfContents(SaysHelp, click.Group):
         """Finds the command; for an unknown one, suggests the most similar name."""
         name = FORMER.get(args[0], args[0])
         if name != args[0] and not ctx.resilient_parsing and _speaks():
-            print(f"cclmark: {args[0]} is now called {name}", file=sys.stderr)
+            tell(f"{args[0]} is now called {name}")
         args = [name, *args[1:]]
         if name in COMMANDS or name.startswith("-"):
             return super().resolve_command(ctx, args)
@@ -324,10 +326,7 @@ def main() -> None:
     except Exception as error:  # from Python, or from ZeroMQ, which has its own class
         if getattr(error, "errno", None) not in _SHORTAGES:
             raise
-        print(
-            f"cclmark: {error}: see the limits of this user or container (ulimit -a)",
-            file=sys.stderr,
-        )
+        tell(f"{error}: see the limits of this user or container (ulimit -a)")
         sys.exit(EXIT_MISSING)
 
 
@@ -369,16 +368,17 @@ def _run() -> None:
         sys.exit(followed.exit_code)
     except click.ClickException as error:
         if _speaks():
-            error.show()
+            said = io.StringIO()
+            error.show(said)
+            columns = columns_of_lines(is_terminal=sys.stderr.isatty())
+            print(folded(said.getvalue(), columns), end="", file=sys.stderr)
         else:
             _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
     except CclmarkError as error:
-        from cclmark.base.printable import plain_lines
-
         # All processes detect an error of the command line, and one reports it.
         if isinstance(error, RankError) or _speaks():
-            print(f"cclmark: {plain_lines(str(error))}", file=sys.stderr)
+            tell(str(error))
         else:
             _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)
@@ -386,7 +386,7 @@ def _run() -> None:
         os._exit(EXIT_UNREAD)  # the remaining output has no reader either
     except (KeyboardInterrupt, click.Abort):
         if _speaks():
-            print("cclmark: interrupted", file=sys.stderr)
+            tell("interrupted")
         sys.exit(EXIT_INTERRUPTED)
     finally:
         on_ending_signals(signal.SIG_IGN)  # also while the interpreter ends

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar
 
 from cclmark.analysis.device_conditions import ConditionFigures
+from cclmark.base.messages import filled
 from cclmark.base.printable import plain
 from cclmark.document.blocks import (
     Bars,
@@ -32,7 +33,7 @@ from cclmark.document.naming import NamedRun
 from cclmark.document.paint import Paint, unpainted
 from cclmark.document.remarks import ending_line
 from cclmark.document.report_kind import Reduce, Reduction, View
-from cclmark.document.text import escape, filled
+from cclmark.document.text import escape
 from cclmark.document.verdict import RunVerdict, verdict_of
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Condition, Explanation, Footer, Header, Paths, Profile

@@ -7,11 +7,12 @@ import shutil
 import string
 from collections.abc import Mapping, Sequence
 
+from cclmark.base.messages import filled
 from cclmark.base.printable import plain
 from cclmark.document.blocks import Table
 from cclmark.document.chart_model import Heat, Lines
 from cclmark.document.paint import HEAT_STEPS, Paint
-from cclmark.document.text import figure, filled
+from cclmark.document.text import figure
 from cclmark.work.sizes import format_size
 
 _LEAST_CELL = 9

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.base.grouping import abridged, by_key
+from cclmark.base.messages import filled
 from cclmark.document.insight_words import listed
 from cclmark.document.paint import Paint
-from cclmark.document.text import counted, filled
+from cclmark.document.text import counted
 from cclmark.journal.schema import DeviceDescription, Header, Imported, Link, Settings
 from cclmark.work.binding import RANKS, mode_of
 from cclmark.work.libraries import AUTO_MEMORY

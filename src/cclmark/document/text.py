@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 
 from cclmark.base.printable import plain
@@ -13,7 +12,6 @@ US_PER_S = 1e6
 #: A remark where a command measured in two rounds.
 TWO_ROUNDS = "two rounds do not determine an interval: raise --rounds to 3 or more"
 BYTES_PER_GB = 1e9
-_NARROWEST = 40  # characters of a line of prose
 
 
 def counted(number: int, noun: str) -> str:
@@ -108,30 +106,6 @@ def aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     form = "  ".join(f"{{:{side}{width}}}" for side, width in zip(sides, widths, strict=True))
     return [f"  {form.format(*row)}".rstrip() for row in rows]
-
-
-def filled(line: str, width: int, hanging: int = 2) -> str:
-    """Returns the line in several of at most ``width`` characters, with a hanging indent.
-
-    Words are not divided. ``hanging``: how much further than the first line the others begin.
-    """
-    if len(line) <= width:
-        return line
-    indent = line[: len(line) - len(line.lstrip())] + " " * hanging
-    return textwrap.fill(
-        line,
-        max(width, _NARROWEST),
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def folded(text: str, width: int | None) -> str:
-    """Returns a text with its lines of at most ``width`` characters, None for any."""
-    if width is None:
-        return text
-    return "\n".join(filled(line, width) for line in text.split("\n"))
 
 
 def clock_text(seconds: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from cclmark.base.errors import (
     RankError,
     UsageError,
 )
+from cclmark.base.messages import tell
 from cclmark.base.signals import deferred, raise_if_ended
 from cclmark.base.version import VERSION
 from cclmark.journal.host_processors import spread_over_cores
@@ -314,7 +314,7 @@ def follow_first(
     except CclmarkError as error:
         # The first process cannot report this error, so it is printed here.
         host = join.host.machine.hostname
-        print(f"cclmark: process {placement.process} on {host}: {error}", file=sys.stderr)
+        tell(f"process {placement.process} on {host}: {error}")
         return error.exit_code
     finally:
         agent.close()
@@ -503,11 +503,10 @@ def _wait_for_all(
         now_s = time.monotonic()
         if now_s > reminder_s and len(ready) < number:
             reminder_s = now_s + _REMINDER_S
-            print(
-                f"cclmark: {len(ready)} of {number} processes have connected to {server.endpoint} "
-                f"after {now_s - began_s:.0f} s of {timeout_s:g} s (-T); missing: "
-                f"{_missing(number, ready)}{_turned_away(server, reminder=True)}",
-                file=sys.stderr,
+            tell(
+                f"{len(ready)} of {number} processes have connected to {server.endpoint} after "
+                f"{now_s - began_s:.0f} s of {timeout_s:g} s (-T); missing: "
+                f"{_missing(number, ready)}{_turned_away(server, reminder=True)}"
             )
         if now_s > deadline_s:
             raise RankError(

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from cclmark.base.errors import CclmarkError
+from cclmark.base.messages import tell
 
 _OPTION = re.compile(r"(?<![\w`-])(--?[a-zA-Z][\w-]*)(?: \(--[\w-]+\)| FILE\b| (?=\d))?")
 
@@ -62,7 +63,7 @@ def in_python(names: Mapping[str, str]) -> Iterator[None]:
         raise
 
 
-def notice(text: str) -> None:
-    """Prints a notice on standard error for the user of the command line."""
+def notice(text: str, *, is_whole: bool = False) -> None:
+    """Prints a notice on standard error for the user of the command line, see ``tell``."""
     if not caller().is_silent:
-        print(f"cclmark: {text}", file=sys.stderr)
+        tell(text, is_whole=is_whole)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cclmark.base.errors import EXIT_OK, CclmarkError, Followed, UsageError
+from cclmark.base.messages import tell
 from cclmark.journal.machine import describe_host
 from cclmark.journal.schema import HostDescription
 from cclmark.launch.coordinator import (
@@ -191,17 +192,15 @@ def leave_it_to_the_first() -> None:
     try:
         placement = find_placement(os.environ)
     except UsageError as error:
-        print(f"cclmark: {error}", file=sys.stderr)  # the host can still be reported
+        tell(str(error))  # the host can still be reported
         return
     if placement is None:
         return
     if placement.process > 0:
         raise Followed(EXIT_OK)
-    print(
-        f"cclmark: {placement.launcher} started {placement.processes} processes; this output "
-        f"describes the host of the first one. With {LAUNCHER_VARIABLE}=none each process "
-        "describes its own host",
-        file=sys.stderr,
+    tell(
+        f"{placement.launcher} started {placement.processes} processes; this output describes the "
+        f"host of the first one. With {LAUNCHER_VARIABLE}=none each process describes its own host"
     )
 
 

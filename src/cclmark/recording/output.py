@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import sys
 import time
@@ -17,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from cclmark.base.errors import OutputError, UnreadError, UsageError
+from cclmark.base.messages import columns_of_lines, folded
 from cclmark.base.printable import plain
 from cclmark.base.streams import patient_text
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View
-from cclmark.document.text import folded
 from cclmark.journal.page_journals import file_of
 from cclmark.recording.caller import notice
 from cclmark.recording.standard_output import StandardOutput
@@ -32,17 +31,6 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = Path("-")  # as users write it
 _READER_S = 10.0  # limit of the wait for the reader of a named pipe
 _LOOK_S = 0.02
-_COLUMNS = 100  # of a line where there is no terminal
-
-
-def columns_of_lines(*, is_terminal: bool = False, is_wide: bool = False) -> int | None:
-    """The characters of a line: those of the terminal, COLUMNS, or 100; None for any number."""
-    if is_wide:
-        return None
-    if is_terminal:
-        return shutil.get_terminal_size(fallback=(_COLUMNS, 24)).columns
-    named = os.environ.get("COLUMNS", "")
-    return int(named) if named.isascii() and named.isdigit() and int(named) else _COLUMNS
 
 
 class Output(StandardOutput):
@@ -216,7 +204,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def tell_written(path: Path | None) -> None:
     """Reports the written file on standard error if ``path`` is a regular file."""
     if path is not None and path != STANDARD_OUTPUT and path.is_file():
-        notice(f"written {plain(str(path))}")
+        notice(f"written {plain(str(path))}", is_whole=True)
 
 
 def print_lines(lines: Iterable[str]) -> None:

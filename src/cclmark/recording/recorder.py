@@ -28,7 +28,8 @@ from cclmark.base.errors import (
     EXIT_WRONG,
     UnreadError,
 )
-from cclmark.base.printable import plain, plain_lines, printable
+from cclmark.base.messages import tell
+from cclmark.base.printable import plain, printable
 from cclmark.base.signals import deferred
 from cclmark.base.version import VERSION
 from cclmark.document.exporter import Exporter
@@ -404,7 +405,7 @@ class Recorder(Listener):
         """
         if self._introduced and text not in self._notices:
             self._progress.clear()
-            print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
+            tell(text)
         elif not self._introduced:
             self._notices.append(text)
 
@@ -462,17 +463,16 @@ class Recorder(Listener):
         messages += self._unshown()
         for message in dict.fromkeys(messages):
             if message:
-                print(f"cclmark: {plain_lines(message)}", file=sys.stderr)
+                tell(message)
         if self._introduced:
             path = self._journal.path
             if not self._is_quiet:
-                print(f"cclmark: journal {path}", file=sys.stderr)
+                tell(f"journal {path}", is_whole=True)
             ended_early = code in (EXIT_INTERRUPTED, EXIT_DIED) and self._progress.is_incomplete
             if can_resume and ended_early:
-                print(
-                    f"cclmark: the same command with --resume {shlex.quote(str(path))}, and "
-                    "another --journal if it has one, measures what is missing",
-                    file=sys.stderr,
+                tell(
+                    f"the same command with --resume {shlex.quote(str(path))}, and another "
+                    "--journal if it has one, measures what is missing"
                 )
 
     def _doubts(self) -> list[str]:
@@ -647,8 +647,8 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
         output.write(exporter.add(printable(result)))
     output.write(exporter.end(printable(resumed.footer)))
     for text in exporter.notices():
-        print(f"cclmark: {plain_lines(text)}", file=sys.stderr)
-    print(f"cclmark: {resumed.path} is already complete; nothing to measure", file=sys.stderr)
+        tell(text)
+    tell(f"{resumed.path} is already complete; nothing to measure")
     return EXIT_MISSING if output.failure else resumed.exit_code()
 
 

@@ -102,7 +102,7 @@ def record_whole(
         if text:
             notice(plain_lines(text))
     if not flags.quiet and path is not None:
-        notice(f"journal {path}")
+        notice(f"journal {path}", is_whole=True)
     code = code or (EXIT_MISSING if failure else EXIT_OK)
     return Recorded(code, Outcome(code, ""), results)
 

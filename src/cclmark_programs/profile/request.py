@@ -369,7 +369,7 @@ def profile(
         if text and text not in shown:
             notice(plain_lines(text))
     if is_begun:
-        notice(f"journal {journal}")
+        notice(f"journal {journal}", is_whole=True)
     code = footer.exit_code or (EXIT_MISSING if failure else EXIT_OK)
     return Recorded(code, Outcome(code, footer.message))
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.base.errors import EXIT_OK, EmptyError, UsageError
+from cclmark.base.messages import columns_of_lines
 from cclmark.base.printable import plain
 from cclmark.cli.export.command import ExportFlags
 from cclmark.cli.listed_files import read_all
@@ -19,7 +20,6 @@ from cclmark.recording.caller import notice
 from cclmark.recording.output import (
     STANDARD_OUTPUT,
     Output,
-    columns_of_lines,
     fault_of,
     made_directory,
     refuse_to_lose,

@@ -13,6 +13,7 @@ import click
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
 from cclmark.base.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, EmptyError, OutputError, UsageError
 from cclmark.base.grouping import abridged
+from cclmark.base.messages import folded
 from cclmark.base.printable import plain
 from cclmark.cli.history.command import (
     AddRunsFlags,
@@ -27,7 +28,7 @@ from cclmark.cli.history.command import (
 )
 from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.head import labelled
-from cclmark.document.text import counted, folded
+from cclmark.document.text import counted
 from cclmark.history.history_model import StoredRun, default_path, filter_of, moment
 from cclmark.history.lists import (
     Trend,

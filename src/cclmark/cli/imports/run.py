@@ -310,7 +310,7 @@ def _write(run: Journal, path: Path) -> None:
         raise OutputError(f"{error}".partition(". It holds")[0]) from None
     finally:
         writer.close(keep=whole)
-    notice(f"journal {shlex.quote(str(path))}")
+    notice(f"journal {shlex.quote(str(path))}", is_whole=True)
     named = NamedRun("", run, ReferenceNotes(usual_references), path=str(path))
     print_lines(verdict_lines(named, Output(None).columns))
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import tomllib
 
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
+from cclmark.base.messages import folded
 from cclmark.base.printable import plain
 from cclmark.cli.references.command import (
     AddReferencesFlags,
@@ -35,7 +36,6 @@ from cclmark.document.document_text import MarkdownLines, TextLines
 from cclmark.document.reference_notes import ReferenceNotes, share_text
 from cclmark.document.remarks import lacking
 from cclmark.document.report_kind import View
-from cclmark.document.text import folded
 from cclmark.journal.item_results import CaseResult, TransferResult
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal, report_kind

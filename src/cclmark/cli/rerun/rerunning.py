@@ -18,11 +18,12 @@ from typing import Any
 import click
 
 from cclmark.base.errors import EXIT_DIED, MissingError, UsageError
+from cclmark.base.messages import columns_of_lines, folded
 from cclmark.base.printable import plain
 from cclmark.base.statistics import median
 from cclmark.cli.rerun.command import RerunFlags
 from cclmark.comparison.figures import MARGIN, Compared, Side, compare
-from cclmark.document.text import counted, folded
+from cclmark.document.text import counted
 from cclmark.history.run_rows import devices_of
 from cclmark.history.user_history import noise_of_machines
 from cclmark.journal.machine import kept_environment
@@ -32,7 +33,7 @@ from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.launch.placement import find_placement, is_primary
 from cclmark.recording.caller import notice
 from cclmark.recording.joining import devices_here
-from cclmark.recording.output import columns_of_lines, refuse_to_lose
+from cclmark.recording.output import refuse_to_lose
 from cclmark.recording.resuming import Repetition
 from cclmark.work.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.work.cases import Case, rows_pattern

@@ -442,12 +442,13 @@ def run_suite(flags: SuiteFlags) -> int:
         try:
             verdict = running.run()
         except UnreadError as gone:
-            print(f"cclmark: {gone}\ncclmark: journals {running.directory}", file=sys.stderr)
+            notice(str(gone))
+            notice(f"journals {running.directory}", is_whole=True)
             return EXIT_INTERRUPTED
         if junit is not None:
             junit.write_whole(junit_xml(printable(verdict)))
         code = verdict.exit_code
-        notice(f"journals {running.directory}")
+        notice(f"journals {running.directory}", is_whole=True)
     for output in filter(None, (printed, junit)):
         if output.failure:
             notice(output.failure)

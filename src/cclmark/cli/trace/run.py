@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,16 +12,21 @@ from pathlib import Path
 import msgspec
 
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, UsageError
+from cclmark.base.messages import filled
 from cclmark.base.printable import plain
 from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
 from cclmark.cli.trace.summary import (
     copy_trace_summary,
+    outstanding_of,
     step_file,
     step_lines,
     trace_problems,
     trace_summary,
 )
+from cclmark.document.head import LABEL_WIDTH, labelled
+from cclmark.document.text import format_time_us
+from cclmark.document.verdict import RunVerdict
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.schema import Trace, TracedStage
 from cclmark.journal.topology import relations_between
@@ -110,7 +116,8 @@ def _found(
         problems += [failure] if failure else []
     stages = {one.rank: one.stages for one in found.ranks}
     is_wrong = any(rank.wrong for rank in found.ranks)
-    return TraceContents(found.timeline, lines, stages, is_wrong, problems)
+    outstanding = outstanding_of(found)
+    return TraceContents(found.timeline, lines, outstanding, stages, is_wrong, problems)
 
 
 _COPIES_MEASURED_FOR_S = 0.3  # the copies that are not traced, to compare with
@@ -172,7 +179,7 @@ def _found_copies(
     found.timeline.facts["copies of each flow"] = copies
     found.timeline.facts["µs of a copy that is not traced"] = round(untraced_s * 1e6, 3)
     lines = copy_trace_summary(found, copies, untraced_s)
-    return TraceContents(found.timeline, lines, found.stages, bool(found.wrong), [])
+    return TraceContents(found.timeline, lines, "", found.stages, bool(found.wrong), [])
 
 
 _PAIRS = {"pairs": CopyPair(0, 1), "local": CopyPair(0, 0), "host": CopyPair(None, 0)}
@@ -232,11 +239,13 @@ _NOTHING_WRITTEN = "no trace was written: ranks send their recordings when they 
 class TraceContents:
     """Contents of traces. ``lines``: the summary. ``problems``: what is missing, in words.
 
-    ``stages``: of each rank or device. ``is_wrong``: the check found wrong data.
+    ``outstanding``: what stands out most, empty for nothing. ``stages``: of each rank or device.
+    ``is_wrong``: the check found wrong data.
     """
 
     timeline: Timeline
     lines: list[str]
+    outstanding: str
     stages: Mapping[int, Sequence[Stage]]
     is_wrong: bool
     problems: list[str]
@@ -310,12 +319,25 @@ class Tracing:
         if failure := _failure_to_write(found.timeline, files):
             problems, name = [*problems, failure], ""
         elif not caller().is_silent:
-            output.write(f"  next       {_VIEWERS[files.format]}: open {plain(name)}\n")
+            rows = _verdict(found, untraced_s, f"{_VIEWERS[files.format]}: open {name}").rows()
+            lines = labelled([(label, plain(text)) for label, text in rows])
+            columns = output.columns or sys.maxsize
+            output.write("".join(f"{filled(one, columns, LABEL_WIDTH)}\n" for one in lines))
         recorder.trace(
             Trace(name, files.format, self._operations, _stages_of(found.stages), found.lines)
         )
         exit_code = EXIT_WRONG if found.is_wrong else outcome.exit_code
         return replace(outcome, exit_code=exit_code, problems=problems)
+
+
+def _verdict(found: TraceContents, untraced_s: float, viewer: str) -> RunVerdict:
+    what, _, _ = found.lines[0].rpartition(", ")
+    time = f"{what} takes {format_time_us(untraced_s)} µs without tracing"
+    if found.is_wrong:
+        return RunVerdict("bad", "wrong", f"outputs contain wrong data; {time}", "", viewer, "")
+    answer = f"{time} (nothing in this run judges it)"
+    outstanding = found.outstanding or "nothing"
+    return RunVerdict("unknown", "not judged", answer, outstanding, viewer, "")
 
 
 def _failure_to_write(timeline: Timeline, files: Files) -> str:

@@ -293,6 +293,15 @@ def trace_summary(
     return lines
 
 
+def outstanding_of(found: CaseTimeline) -> str:
+    """Returns the part of the summary that explains most of the time, empty for none."""
+    slow = slowest_channel(found.ranks)
+    if slow is not None and slow.stands_out:
+        return f"channel {slow.channel} of rank {slow.rank} is slow: {_us(slow.median_ns)} µs"
+    waits = [*_wait_lines(found.ranks), *_slot_wait_lines(found.ranks)]
+    return "; ".join(line.strip() for line in waits)
+
+
 def _ran_lines(ranks: Sequence[RankFindings]) -> list[str]:
     """What the library ran, on the first rank that reported it."""
     reported = operations_by_rank(ranks)
