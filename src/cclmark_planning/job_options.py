@@ -72,11 +72,13 @@ class JobOptions:
     )
     sequence: int | None = option(
         "--seq",
+        "--sequence",
         type=WholeNumber(1, 1 << 24),
         help="Tokens of a sequence [the model's longest, at most 8192].",
     )
     precision: str = option(
         "--precision",
+        "--dtype",
         default="bf16",
         type=click.Choice([*PRECISIONS]),
         help="Of activations and parameters; mixed: parameters of float32, activations of bfloat16 "

@@ -103,6 +103,7 @@ class TrainingOptions:
     )
     sequence: int | None = option(
         "--sequence",
+        "--seq",
         type=WholeNumber(2, 1 << 24),
         metavar="N",
         help=f"Tokens of a sequence [{USUAL_SEQUENCE}, or the model's context if it is shorter].",

@@ -104,5 +104,8 @@ class ProfileFlags:
     journal: Path | None = changed(
         FileOptions, "journal", metavar="FILE", help="Journal [a new file in cclmark-runs/]."
     )
+    quiet: bool = changed(
+        FileOptions, "quiet", help="Print results and errors alone: no path of the journal."
+    )
     files: ClassVar[tuple[str, ...]] = ()
     print_plan: bool = changed(FileOptions, "print_plan")

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK, MissingError, OutputError, UsageError
-from cclmark.base.printable import plain, plain_lines, printable
+from cclmark.base.printable import plain, printable
 from cclmark.base.signals import signal_name
 from cclmark.base.version import VERSION
 from cclmark.document.exporter import Exporter
@@ -335,11 +335,12 @@ def profile(
     write: Callable[[str], None],
     *,
     to_error: bool = False,
+    is_quiet: bool = False,
 ) -> Recorded:
     """Profiles. The exit code is the program's, if that is not 0.
 
     ``to_error``: whether ``write`` writes to standard error, where messages follow that the text
-    does not contain.
+    does not contain. ``is_quiet``: the path of the journal is not printed.
     Raises CclmarkError before the program is started if something is missing for it.
     """
     began_s = time.monotonic()
@@ -364,11 +365,11 @@ def profile(
         writer.close(keep=is_begun)
     whole = _text_of(header, assembled, footer, exporter)
     write(whole)
-    shown = whole if to_error else ""
+    shown = " ".join(whole.split()) if to_error else ""  # its lines are folded
     for text in (footer.message, *footer.problems, failure):
-        if text and text not in shown:
-            notice(plain_lines(text))
-    if is_begun:
+        if text and " ".join(text.split()) not in shown:
+            notice(text)
+    if is_begun and not is_quiet:
         notice(f"journal {journal}", is_whole=True)
     code = footer.exit_code or (EXIT_MISSING if failure else EXIT_OK)
     return Recorded(code, Outcome(code, footer.message))
@@ -728,6 +729,7 @@ def profile_program(flags: ProfileFlags) -> Recorded:
             ),
             _print_error if to_error else printed.write,
             to_error=to_error,
+            is_quiet=flags.quiet,
         )
     if printed.failure:
         notice(printed.failure)

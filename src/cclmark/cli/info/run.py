@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
@@ -9,6 +10,7 @@ import msgspec
 
 from cclmark.base.errors import MissingError
 from cclmark.base.grouping import by_key
+from cclmark.base.messages import columns_of_lines, folded
 from cclmark.base.printable import plain
 from cclmark.cli.info.command import InfoFlags
 from cclmark.journal.machine import complete_from_nvml, describe_machine
@@ -273,8 +275,12 @@ def print_info(flags: InfoFlags) -> None:
         "nvrtc_path": found.nvrtc_path,
         "notices": notices,
     }
-    text_of = inventory_text if flags.all else screen_text
-    say(json_of(document) if flags.json else text_of(machine, found, links, notices))
+    if flags.json:
+        say(json_of(document))
+    else:
+        text_of = inventory_text if flags.all else screen_text
+        columns = columns_of_lines(is_terminal=sys.stdout.isatty())
+        say(folded(text_of(machine, found, links, notices), columns))
     _require_given_file(flags.ccl_path, found.unavailable)
 
 

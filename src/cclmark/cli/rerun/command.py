@@ -8,7 +8,16 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import JOURNAL, METHOD, WHERE, GroupedCommand, argument, flag
+from cclmark.options.command import (
+    JOURNAL,
+    METHOD,
+    WHERE,
+    GroupedCommand,
+    argument,
+    changed,
+    flag,
+)
+from cclmark.options.groups import FileOptions
 
 
 class _Rerun(GroupedCommand):
@@ -18,7 +27,8 @@ class _Rerun(GroupedCommand):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if {"--keep-environment", "--elsewhere"} & {*(error.possibilities or ())}:
+            own = {"--keep-environment", "--elsewhere", "--quiet", "--dry-run"}
+            if own & {*(error.possibilities or ())}:
                 raise
             raise click.UsageError(
                 f"No such option {error.option_name!r}: put -- before options of the journal's "
@@ -51,3 +61,5 @@ class RerunFlags:
         title=WHERE,
         help="Measure the devices of this host if the journal's devices are missing.",
     )
+    quiet: bool = changed(FileOptions, "quiet")
+    dry_run: bool = changed(FileOptions, "dry_run")

@@ -119,7 +119,8 @@ def rerun(flags: RerunFlags) -> int:
     Returns the exit code. Raises UsageError for a journal without such a command and, unless
     ``on_this_host`` or ``options`` select others, MissingError if its devices are not present.
     """
-    path, options = flags.journal, flags.options
+    path, options = flags.journal, [*flags.options]
+    options += ["--quiet"] * flags.quiet + ["--dry-run"] * flags.dry_run
     then = read_journal(path, as_written=True)
     names, command, words = _command_of(then.header, path)
     given = _given(command, words)
@@ -137,9 +138,11 @@ def rerun(flags: RerunFlags) -> int:
     arguments = _spelt(command, given)
     repetition = Repetition(then.header, path, [sys.argv[0], *names, *arguments])
     typed = f", typed in {then.header.directory}" if then.header.directory else ""
-    _say(
-        f"again, as on {then.header.started_at}{typed}: cclmark {shlex.join([*names, *arguments])}"
-    )
+    if not flags.quiet:
+        _say(
+            f"again, as on {then.header.started_at}{typed}: cclmark "
+            f"{shlex.join([*names, *arguments])}"
+        )
     if then.header.launcher and find_placement(os.environ) is None:
         _say(_alone(then.header, path))
     if not flags.keep_environment:

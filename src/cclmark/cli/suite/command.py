@@ -8,7 +8,17 @@ from typing import ClassVar
 
 import click
 
-from cclmark.options.command import OPERATION, OUTPUT, argument, flag, option
+from cclmark.options.command import (
+    OPERATION,
+    OUTPUT,
+    Excludes,
+    OptionRules,
+    argument,
+    changed,
+    flag,
+    option,
+)
+from cclmark.options.groups import FileOptions
 from cclmark.options.types import PATH, Pair
 
 
@@ -26,6 +36,10 @@ class SuiteFlags:
         ("cclmark suite nvlink --tag quick", "The commands of another suite with a tag."),
     ]
     about: ClassVar = "SUITE is a TOML file or the name of a suite of cclmark."
+    rules: ClassVar[OptionRules] = (
+        Excludes("quiet", "verbose", "it hides what the other shows"),
+        Excludes("listed", "dry_run", "it shows the commands without their cases"),
+    )
 
     suite: str = argument("SUITE", is_optional=True)
     tags: list[str] = option(
@@ -75,3 +89,7 @@ class SuiteFlags:
         "--verbose",
         help="Show the output of the commands on standard error instead of keeping it.",
     )
+    quiet: bool = changed(
+        FileOptions, "quiet", help="Print verdicts and errors alone: no progress, no path."
+    )
+    dry_run: bool = changed(FileOptions, "dry_run")

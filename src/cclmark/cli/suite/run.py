@@ -6,6 +6,7 @@ import contextlib
 import os
 import platform
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -38,7 +39,7 @@ from cclmark.cli.suite.command import SuiteFlags
 from cclmark.document.json_format import encode
 from cclmark.document.naming import NamedRun
 from cclmark.document.paint import ansi, unpainted
-from cclmark.document.text import clock_text
+from cclmark.document.text import clock_text, counted
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import time_text
 from cclmark.kinds.pairs.command import PairFlags
@@ -426,6 +427,8 @@ def run_suite(flags: SuiteFlags) -> int:
     require_devices(suite)
     if not is_primary(os.environ):
         return _follow_suite(suite)
+    if flags.dry_run:
+        return _dry_run(suite)
     suite = with_baselines(suite, {name: Path(path) for name, path in flags.baselines})
     baselines = {
         command.name: read_journal(command.baseline)
@@ -448,11 +451,34 @@ def run_suite(flags: SuiteFlags) -> int:
         if junit is not None:
             junit.write_whole(junit_xml(printable(verdict)))
         code = verdict.exit_code
-        notice(f"journals {running.directory}", is_whole=True)
+        if not flags.quiet:
+            notice(f"journals {running.directory}", is_whole=True)
     for output in filter(None, (printed, junit)):
         if output.failure:
             notice(output.failure)
             code = code or EXIT_MISSING
+    return code
+
+
+def _dry_run(suite: Suite) -> int:
+    """Lists what every command would measure. Returns the first code of one that cannot."""
+    children, code = Children(), EXIT_OK
+    with tempfile.TemporaryDirectory(prefix="cclmark-suite-") as directory:
+        for number, command in enumerate(suite.commands):
+            if children.interrupted:
+                return EXIT_INTERRUPTED
+            runs = f", {counted(command.repeats, 'run')}" if command.repeats > 1 else ""
+            print_lines([f"{command.name}{runs}: cclmark {shlex.join(command.arguments)}"])
+            ended = children.run(
+                [*command.arguments, "--dry-run"],
+                printed=None,
+                said=Path(directory) / f"{number}.err",
+                timeout_s=command.timeout_s,
+                watch=lambda: None,
+                step=0,
+            )
+            print(ended.said, end="", file=sys.stderr)
+            code = code or ended.exit_code
     return code
 
 
@@ -492,7 +518,7 @@ class SuiteRun:
         self._output = output
         self._table = VerdictTable(paint=ansi if output.takes_colours else unpainted)
         self._files = SuiteDirectory(suite, flags.journal_dir)
-        self._progress = SuiteProgress(sys.stderr, hidden=flags.verbose)
+        self._progress = SuiteProgress(sys.stderr, hidden=flags.verbose or flags.quiet)
         self._children = Children()
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, UsageError
-from cclmark.base.messages import filled
+from cclmark.base.messages import filled, folded
 from cclmark.base.printable import plain
 from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
@@ -314,7 +314,8 @@ class Tracing:
         if text := self._request.devices.notice:
             lines.insert(0, f"  notice     {text}")
         if not caller().is_silent:
-            output.write("\n".join(map(plain, [title, *lines])) + "\n")
+            text = "\n".join(map(plain, [title, *lines]))
+            output.write(f"{folded(text, output.columns)}\n")
         problems, name = found.problems, str(files.timeline)
         if failure := _failure_to_write(found.timeline, files):
             problems, name = [*problems, failure], ""
