@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Mapping
 
 from cclmark.base.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
+from cclmark.base.messages import tell
 from cclmark.base.printable import plain
 from cclmark.base.signals import deferred, raise_if_ended
 from cclmark.journal.schema import Machine
@@ -140,7 +140,7 @@ class _Obedience:
                     self._report()
                     if self._is_alone():
                         if not self._placement.local:
-                            print(self._on_loss(), file=sys.stderr)
+                            tell(self._on_loss())
                         return EXIT_DIED
                     orders = self._follower.receive(_POLL_S)
                     raise_if_ended()
@@ -227,7 +227,7 @@ class _Obedience:
         """The message of a process without its first one."""
         why = f"has not answered for {_SILENCE_OF_FIRST_S:g} s" if self._cut_s is None else "exited"
         return (
-            f"cclmark: process {self._process}: the connection to the first process is lost: that "
+            f"process {self._process}: the connection to the first process is lost: that "
             f"of host {plain(self._first_host)} {why}. Its journal, if another host can read it, "
             "has the results so far: --resume continues with as many hosts"
         )

@@ -297,7 +297,10 @@ def outstanding_of(found: CaseTimeline) -> str:
     """Returns the part of the summary that explains most of the time, empty for none."""
     slow = slowest_channel(found.ranks)
     if slow is not None and slow.stands_out:
-        return f"channel {slow.channel} of rank {slow.rank} is slow: {_us(slow.median_ns)} µs"
+        return (
+            f"channel {slow.channel} of rank {slow.rank} takes {_us(slow.median_ns)} µs, the "
+            f"median of all channels is {_us(slow.median_of_all_ns)}"
+        )
     waits = [*_wait_lines(found.ranks), *_slot_wait_lines(found.ranks)]
     return "; ".join(line.strip() for line in waits)
 
