@@ -12,7 +12,6 @@ from cclmark.report.exports import replayed
 from cclmark_training.check.plan import CHECKS, RANDOM_CHECKS, checks_called, chosen_checks
 from cclmark_training.check.result import CheckResult
 from cclmark_training.check.torch_checks import FUNCTIONS
-from examples import exhaustive
 from fake_backends import find_fakes
 from patience import waits
 from refusals import require_refusals
@@ -112,7 +111,7 @@ def test_the_table_says_so(whole):
 
 def test_corruption_on_one_rank_is_found_wherever_there_is_an_output(gloo):
     """The rank goes on: the others do not wait for its next operation and fail as well."""
-    only = "all_reduce_sum,sub_groups_at_once,broadcast,all_gather,send_recv,all_to_all,sequence"
+    only = "sub_groups_at_once,all_gather,send_recv,sequence"
     run = gloo("--only", only, "--inject", "corrupt:rank=1,index=3", code=1)
     assert set(verdicts(run).values()) == {"failed"}
     for reason in reasons(run).values():
@@ -228,14 +227,13 @@ def test_a_backend_that_moves_nothing_fails_with_any_number_of_ranks(cclmark, tm
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("ranks", [3, *map(exhaustive, (2, 4))])
-def test_no_check_passes_that_nothing_was_done_for(cclmark, tmp_path, ranks):
+def test_no_check_passes_that_nothing_was_done_for(cclmark, tmp_path):
     find_fakes(tmp_path, "idle_backend", "over_gloo")
     # 64 MiB take two thirds of the time of all checks, and are summed like fewer.
-    names = [name for name in CHECKS if ranks != 3 or name != "all_reduce_large"]
+    names = [name for name in CHECKS if name != "all_reduce_large"]
     run = cclmark(
         *("torch", "check", "--backend", "idle", "--import", "idle_backend"),
-        *("--devices", f"host:{ranks}", "--only", ",".join(names)),
+        *("--devices", "host:3", "--only", ",".join(names)),
         code=1,
     )
     passed = {name for name, verdict in verdicts(run).items() if verdict == "ok"}

@@ -31,11 +31,6 @@ def test_it_stops_when_its_time_is_over(cclmark, no_leaks):
     assert "drift: the first and the last" in run.out
 
 
-def test_it_stops_within_a_case_of_its_time(cclmark):
-    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.05", "--inject", "delay:rank=1,ms=50")
-    assert len(run.journal.results) == 1
-
-
 def test_libraries_share_the_time(cclmark):
     libraries = ("--ccl", "shm,bridge", "--islands", "0-0,1-1")
     run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.5s", *libraries)

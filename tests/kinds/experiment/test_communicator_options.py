@@ -1,12 +1,9 @@
 """Options of a communicator: ``--config``, ``--vary config.NAME``, and their checks."""
 
-import contextlib
 from pathlib import Path
 
 import click
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.method import is_of_method, unusual_method
@@ -64,16 +61,6 @@ def test_the_options_of_a_library_are_those_of_its_file():
 
 
 CONFIG = CommunicatorOptions.__dataclass_fields__["config"].metadata["settings"]["type"]
-
-
-@given(st.text())
-def test_any_text_is_parsed_or_refused(text):
-    try:
-        CONFIG.convert(text, None, None)
-    except click.BadParameter as error:
-        assert "write NAME=VALUE" in error.message
-    with contextlib.suppress(UsageError):
-        parse_vary(f"config.{text}")
 
 
 def test_texts_and_values_of_options():

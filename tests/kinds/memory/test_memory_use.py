@@ -12,7 +12,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer, LibraryDescription, Verification, WrongOutput
 from cclmark.kinds.memory import figures
 from cclmark.kinds.memory.document import memory_sentences
-from cclmark.kinds.memory.plan import MEMORY, RankMemories, RankMemory
+from cclmark.kinds.memory.plan import MEMORY, RankMemory
 from cclmark.kinds.memory.result import (
     LibraryChannels,
     MemoryBuffer,
@@ -24,7 +24,6 @@ from cclmark.kinds.memory.run import channels_in, memory_in, process_memory
 from cclmark.kinds.registry import KINDS
 from cclmark.report.exports import export_content
 from cclmark.work.cases import Case
-from cclmark.work.outline import differences, outline_of
 from goldens import require_golden, require_outcomes
 
 MIB = 1 << 20
@@ -296,16 +295,6 @@ def test_ranks_of_the_host_have_no_device_memory():
     assert "cclmark_memory_resident_taken_bytes{" in gauges
     assert "cclmark_memory_device_taken_bytes{" not in gauges
     assert "Device memory is the change" not in printed("table", header, [result_of(0)])
-
-
-def test_plans_of_other_sizes_differ():
-    larger = replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
-    one = outline_of(RankMemories([CASE], 4), 4, 4)
-    other = outline_of(RankMemories([larger], 4), 4, 4)
-    assert differences(one, one) == []
-    assert differences(one, other) == [
-        "sizes (-b, -e, -f, -i): 1MiB only in the journal, 2MiB only in this command"
-    ]
 
 
 def test_a_check_on_the_host_is_compared_with_hccl_tests():

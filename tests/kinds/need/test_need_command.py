@@ -122,11 +122,3 @@ def test_the_page_has_the_tables_and_a_chart(cclmark, tmp_path):
     text = page.read_text()
     assert "exposed communication of 64 GPUs" in text
     assert "needed network between nodes" in text.lower()
-
-
-def test_python_gets_the_same(cclmark):
-    import cclmark as package
-
-    run = package.measure("need", model="llama3-8b", gpus="8,64", parallel="zero=3")
-    assert run.kind == "need"
-    assert run.rows[1].needed.bps == results_of(cclmark(*FSDP))[1].needed.bps

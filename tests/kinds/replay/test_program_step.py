@@ -12,7 +12,6 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProfiledCall
 from cclmark.work.profiled import ProfiledOperation
 from cclmark_programs.replay.deadlocks import Launch, join_deadlocked
-from cclmark_programs.replay.document import change_text, ms, ratio_text
 from cclmark_programs.replay.program_step import step_of
 from goldens import outline, require_golden
 
@@ -252,14 +251,6 @@ def test_steps_that_cannot_be_replayed_are_refused():
             step_of(journal_of(parts, windows, groups), "p")
         refusals.append(str(error.value))
     require_golden("texts/replay-refusals.txt", "\n".join([*refusals, ""]))
-
-
-def test_short_times_and_large_differences_are_readable():
-    assert [ms(one) for one in (7.109e-3, 41.2e-6, 0.04e-6)] == ["7.109", "0.04120", "0.00004"]
-    assert ms(None) == "-"
-    assert [change_text(one) for one in (-0.6, 0.031)] == ["-60.0 %", "+3.1 %"]
-    assert change_text(160.4) == "161 times as long"
-    assert (ratio_text(0.0172), ratio_text(44011.6)) == ("0.017", "44,012")
 
 
 def test_a_profile_with_left_out_lines_is_refused():

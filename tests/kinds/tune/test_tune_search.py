@@ -38,12 +38,6 @@ def times_of(batch, ratio, failing=()):
     return times | dict.fromkeys(times.keys() & {*failing})
 
 
-def test_the_optimum_between_the_points_of_the_grid_is_found():
-    found = run(search(LINE, (1, 4, 16, 64), 1), bowl(23))
-    assert found.best == [23]
-    assert found.complete
-
-
 def test_every_batch_has_the_default_and_its_repetition_at_the_ends():
     batches = []
     run(search(LINE, (1, 4, 16, 64), 2), bowl(9), batches=batches)
