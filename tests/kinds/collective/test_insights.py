@@ -307,14 +307,6 @@ def test_what_another_tool_does_not_tell_is_no_difference():
     assert of_methods([("a", COLLECTIVES), ("b", other)]) == []
 
 
-def test_a_page_of_several_runs_says_once_what_nobody_checked():
-    unchecked = [read_journal(H200X4 / "runs" / f"default-{n}.jsonl") for n in (1, 2, 3)]
-    page = page_of([NamedRun(f"run{n}", journal) for n, journal in enumerate(unchecked)])
-    sentences = [one.sentence for _, group in page.insights for one in group]
-    (found,) = [one for one in sentences if "checked" in one]
-    assert found.startswith("All 3 runs: No output was checked")
-
-
 def test_the_footnote_of_another_librarys_reference_says_so():
     page = page_of([NamedRun("", LIBRARIES, ReferenceNotes(shipped_references))])
     (note,) = [it for it in page.peaks.notes if it.startswith("Reference of all_reduce · mpi")]

@@ -154,13 +154,6 @@ def test_requests():
     require_outcomes(Path(__file__).with_name("bisect_requests.txt"), outcome)
 
 
-def test_the_default_is_measured_beside_the_first_rounds_of_each_value():
-    simulated = Simulated()
-    bisected(simulated, range(22, 27), 1.0)
-    assert all(any(one) for one in simulated.rounds[: bisection.LEAST_ROUNDS_TO_DECIDE])
-    assert not any(simulated.rounds[-1])
-
-
 @pytest.mark.parametrize(("codes", "code"), [([4, 4], 4), ([3, 4], 4), ([2, 3], 3)])
 def test_a_bisection_in_which_every_value_fails_ends_as_they_did(codes, code):
     class Failing(Simulated):

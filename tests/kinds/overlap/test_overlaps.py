@@ -33,7 +33,7 @@ from cclmark.kinds.registry import KINDS
 from cclmark.report.exports import replayed
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
-from cclmark.work.variants import DEFAULT, Assignment, Variant
+from cclmark.work.variants import DEFAULT, PLACEMENT, Assignment, Variant
 from goldens import require_golden
 from samples import header_of, usual_settings
 
@@ -131,6 +131,14 @@ def test_variants_are_compared_with_the_default_in_the_same_rounds():
     # A round in which one of them has no figures is not compared.
     results[0].figures = None
     assert summaries_of(results)[1].communication.against_usual.runs == 3
+
+
+def test_a_placement_is_compared_with_the_default_placement():
+    placed = Variant((Assignment(PLACEMENT, "in-place", "communicator"),))
+    results = in_turn([DEFAULT, placed], 3, compute_s=lambda _, place: 2e-3 + place * 1e-3)
+    found = {one.variant: one for one in summaries_of(results)}
+    assert found[placed].compute.against_usual.ratio == pytest.approx(1.5)
+    assert "default" in documents.against_title([found[placed]])
 
 
 def doubtful():
@@ -346,16 +354,6 @@ def measured(session, number=0):
     compute = SimpleNamespace(implementation="none", path="")
     runner = OverlapRunner(session, rank, SimpleNamespace(check=0, seed=1), compute, is_host=False)
     return runner.run(0, Overlap(DEFAULT, number, SMALL, MATMUL))
-
-
-def test_phases_have_the_lengths_of_one_attempt_in_the_order_of_the_round():
-    for number in range(7):
-        session = ScriptedSession(0)
-        assert measured(session, number).attempts == 1
-        assert [PHASES.index(name) for name, _, _ in session.phases] == list(phase_order(number))
-        both = next(one for one in session.phases if one[0] == "together")
-        assert ("communication", both[1], 0) in session.phases
-        assert ("compute", 0, both[2]) in session.phases
 
 
 @pytest.mark.parametrize("apart", [1, 3, 9])

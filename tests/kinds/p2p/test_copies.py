@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
-from cclmark.document.chart_model import Heat
+from cclmark.document.chart_model import Heat, Lines
 from cclmark.document.deviations import relative
 from cclmark.document.device_labels import device_labels
 from cclmark.document.document_text import document_of
@@ -136,6 +136,13 @@ def pair_of(item):
     return item.flows[0] if isinstance(item, Transfer) else item.pair
 
 
+def test_curves_have_the_medians_of_matrices_and_these_no_row():
+    blocks = read_journal(H200X4 / "p2p_blocks.jsonl")
+    (curves,) = document_of(document_of_transfers, NamedRun("", blocks)).closing
+    assert isinstance(curves, Lines)
+    assert curves.in_texts
+
+
 def limited(runtime, limit_bytes_per_s):
     """The run with another limit of the links, on devices of ``runtime``."""
     limits = [replace(one, limit_bytes_per_s=limit_bytes_per_s) for one in COPIES.header.relations]
@@ -218,19 +225,3 @@ def test_names_are_numbers_unless_these_repeat():
     assert labels(*gpus) == ["DEV0", "DEV1"]
     assert labels(*gpus, ("b", 0, "H100")) == ["HOST0:DEV0", "HOST0:DEV1", "HOST1:DEV0"]
     assert labels(*gpus, ("a", 1, "mlx5_1")) == ["H100#0", "H100#1", "mlx5_1"]
-
-
-@pytest.mark.parametrize(
-    ("runtime", "cache_bytes", "is_within"),
-    [
-        ("host", 1 << 40, True),
-        ("host", 0, False),
-        ("host", 1 << 10, False),
-        ("cuda", 1 << 40, False),
-    ],
-)
-def test_copies_of_the_host_within_its_caches_are_called_so(runtime, cache_bytes, is_within):
-    machine = replace(COPIES.header.machine, cache_bytes=cache_bytes)
-    header = replace(COPIES.header, machine=machine, devices=devices_of(runtime))
-    text = "".join(replayed(Journal(header, COPIES.results), "table"))
-    assert ("fit into the last-level caches" in text) == is_within

@@ -20,7 +20,6 @@ from cclmark.journal import schema
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.summaries import summarise
 from cclmark.kinds.pairs import figures
-from cclmark.kinds.pairs.document import names_of
 from cclmark.kinds.pairs.plan import PairCases, probe_of
 from cclmark.kinds.registry import KINDS
 from cclmark.work.cases import Case, Sweep, UnevenPattern
@@ -191,17 +190,6 @@ def test_all_matrices_of_a_page_are_judged_together():
                 for n in range(50) for one in results]) == []  # fmt: skip
 
 
-def test_a_slow_pair_is_named_once_for_each_size_it_is_slow_at():
-    results = [
-        result(case(pair, size_bytes=size), 1e-3 if pair != (1, 2) else 1.5e-3)
-        for pair in pairs_of(4)
-        for size in (KIB, 4 * KIB, MIB)
-    ]
-    assert far(results) == [((1, 2), KIB), ((1, 2), MIB)]
-    found = figures.pair_deviations(figures.sweeps(results), linked(4))
-    assert found[0].usual_s == pytest.approx(1e-3)
-
-
 def test_pairs_are_compared_with_those_of_their_own_kind_of_link():
     def same_socket(a, b):
         return (a < 4) == (b < 4)
@@ -347,15 +335,6 @@ def test_texts(name):
     text = table(results, devices=devices, **options)
     below = text if name == "csv" else text.partition("\n\n")[2]
     require_golden(f"texts/pairs-{name}.txt", below.replace("\x1b", "␛"))
-
-
-def test_names_tell_series_apart():
-    series = [case(reduction="sum").series(), case(reduction="sum", dtype="int8").series()]
-    assert names_of(series) == ["all_reduce float32", "all_reduce int8"]
-    assert names_of(series[:1]) == ["all_reduce"]
-    in_place = [case(in_place=True).series()]
-    assert names_of(in_place) == ["all_reduce in-place"]
-    assert names_of([*series[:1], *in_place]) == ["all_reduce out-of-place", "all_reduce in-place"]
 
 
 def test_curves_are_where_their_values_are():

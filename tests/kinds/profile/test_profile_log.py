@@ -61,19 +61,6 @@ def test_calls_that_did_not_run_are_known_while_calls_are_matched(read):
     assert text.endswith("raise CCLMARK_PLUGIN_PAIRS [16777216]")
 
 
-@pytest.mark.parametrize(
-    ("losses", "text"),
-    [
-        ({"dropped": 4, "unplaced": 4}, "lost because the process called more distinct operations"),
-        ({"dropped": 4}, "did not fit: raise --calls"),
-    ],
-)
-def test_a_full_log_names_what_helps(read, losses, text):
-    (found,) = losses_of([read(communicator(2), ran(3), **losses)])
-    assert "4 of 6 events " in found
-    assert text in found
-
-
 def test_calls_that_are_not_read_are_stated(read):
     records = (communicator(2), ran(5), times(2, 5, 50, 9, 11, 1280), *[listed(2)] * 5)
     assert unlisted_of([read(*records)]) == []
@@ -97,15 +84,6 @@ def test_runs_of_one_directory(read):
     assert runs[0].text == "a (begun 1970-01-01 00:00:00 UTC, 2 processes on node)"
     assert [is_of(one, "b") for one in runs] == [True, False, False, False]
     assert [is_of(one, "none") for one in runs] == [False, False, False, True]
-
-
-def test_captured_calls_without_launches_are_named(read):
-    without_times = read(communicator(2), called(4, captured=3), ran(4, parent=2))
-    assert without_times.captured == 3
-    text = "3 captured calls, whose launches are not counted without kernel times"
-    assert uncounted_of([without_times]) == [text]
-    records = (called(0, captured=1), ran(9, parent=2), times(3, 9, 90, 9, 11, 2304))
-    assert read(communicator(2), *records).captured == 0
 
 
 def test_calls_of_ranks_without_a_device_are_a_problem(read):

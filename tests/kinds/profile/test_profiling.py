@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from cclmark_programs.profile import request as profiling
-from cclmark_programs.profile.request import SeenProcess
 from commands import completed
 
 WRITES_A_LOG = 'touch "$CCLMARK_PLUGIN_LOG-1.cclmlog"'
@@ -108,12 +107,3 @@ def test_another_profile_that_has_opened_the_file_before(monkeypatch, tmp_path, 
     monkeypatch.setattr(profiling.fcntl, "flock", lock_late)
     profiling._remove_abandoned(tmp_path)
     failed.check(capsys.readouterr().err)
-
-
-@pytest.mark.parametrize("libraries", [{"libtorch_cpu.so"}, {"libgloo.so.1"}, set()])
-def test_a_program_without_nccl_is_referred_to_traces_of_torch(libraries):
-    seen = [SeenProcess(7, "python", libraries)]
-    text = profiling._why_empty(profiling.ProgramRun("", None, [], [], seen))
-    assert "cclmark profile records the operations of NCCL, which no process" in text
-    assert (f"Loaded were {', '.join(libraries)}" in text) == bool(libraries)
-    assert text.endswith("cclmark import TRACE.json...") == ("libtorch_cpu.so" in libraries)

@@ -212,14 +212,3 @@ def test_random_programs_of_several_streams_get_an_order_in_which_they_complete(
         assert stuck_in_lists(found, groups) == [], seed
         # Lists in which the calls complete keep their order.
         assert found == wanted or not in_order, seed
-
-
-def test_collectives_of_a_group_on_several_streams_meet_in_the_order_of_the_lists():
-    operations = operations_of([(0, 1)])
-    calls = ((0, -1, 0),), ((0, -1, 1),), ((0, -1, 0),)
-    launches = as_launches([calls, calls])
-    assert join_deadlocked(launches, operations, [(0, 1)]) == []
-    assert as_tuples(launches) == [[*calls], [*calls]]
-    # Rank 1 lacks the second one.
-    launches = as_launches([calls, calls[::2]])
-    assert join_deadlocked(launches, operations, [(0, 1)]) == [0]

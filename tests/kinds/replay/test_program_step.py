@@ -11,7 +11,6 @@ from cclmark.journal.item_results import ProfileResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProfiledCall
 from cclmark.work.profiled import ProfiledOperation
-from cclmark_programs.replay.deadlocks import Launch, join_deadlocked
 from cclmark_programs.replay.program_step import step_of
 from goldens import outline, require_golden
 
@@ -175,41 +174,6 @@ def test_the_step_that_is_replayed():
         told = {"original": found.original, "tail_s": found.original.tail_s}
         steps[name] = {**own, **told, "remarks": found.remarks}
     require_golden("texts/replay-steps.txt", outline(steps))
-
-
-def test_a_rank_receives_its_own_calls_only():
-    windows = [[(0, 0, 10), (1, 20, 10, 1)], [(0, 0, 10), (2, 20, 30, 0)], [(0, 0, 10)]]
-    parts = [operation("all_reduce", ranks=3), *messages(3)]
-    step = step_of(journal_of(parts, windows), "p").step
-    assert [one.calls for one in step.by_rank()] == list(step.calls)
-    assert [len(one.calls) for one in step.by_rank()] == [2, 2, 1]
-    assert [one.length_s for one in step.by_rank()] == pytest.approx([50 * US] * 3)
-    assert step.by_rank()[2].groups == step.groups
-    assert step.by_rank()[0].traffic is None
-    (part, *_) = step.by_rank([3, 0])
-    assert (part.own_s, part.traffic) == (step.own_s, (3, 0))
-
-
-@pytest.mark.parametrize(("is_apart", "stuck"), [(False, [0, 1]), (True, [])])
-def test_collectives_on_one_stream_in_another_order_never_complete(is_apart, stuck):
-    """On two streams they complete, and get an order that is the same on both ranks."""
-    parts = [operation("all_reduce"), operation("all_gather", group=1)]
-    launches = [
-        [Launch((call(one, stream=one * is_apart),)) for one in order] for order in ((0, 1), (1, 0))
-    ]
-    assert join_deadlocked(launches, parts, [(0, 1), (0, 1)]) == stuck
-    first, second = ([one.first.index for one in own] for own in launches)
-    assert (first == second) == is_apart
-
-
-def test_marked_steps_that_the_listed_calls_are_not_have_no_time():
-    journal = journal_of(["all_reduce"], [[(0,)], [(0,)]], step_s=1e-3)
-    for one in journal.profile.processes:
-        one.step_calls = 0
-    found = step_of(journal, "p")
-    assert found.original.step_s == ()
-    assert found.original.span_s == pytest.approx((10 * US, 10 * US))
-    assert "may not form one step" in " ".join(found.remarks)
 
 
 ONE, TWICE = [(0, 0, 1)], [[(0, 0, 1)]] * 2

@@ -6,17 +6,19 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference import Reference, Source
+from cclmark.report.exports import replayed
 from cclmark.work.computations import Compute
 from cclmark.work.profiled import ProfiledOperation
 from cclmark.work.variants import DEFAULT
 from cclmark_programs.replay.choices import TRAFFIC_ROUNDS
-from cclmark_programs.replay.document import beside_references
+from cclmark_programs.replay.document import beside_references, fit_notice, gaps_line
 from cclmark_programs.replay.figures import ReplaySummary
 from cclmark_programs.replay.plan import OriginalStep, Replay
-from cclmark_programs.replay.request import _announce, chosen_of, computes_for, fit_plan, others_of
-from cclmark_programs.replay.result import ReplayedOperation
+from cclmark_programs.replay.request import _announce, chosen_of, others_of
+from cclmark_programs.replay.result import ReplayedOperation, ReplayResult
 from cclmark_programs.replay.run import TrafficFit
 from places import RESULTS
 
@@ -86,15 +88,22 @@ def test_the_nearest_with_the_other_gaps_is_kept_for_variants():
     assert chosen_of([]) is None
 
 
-@pytest.mark.parametrize(("step_s", "of_waits"), [(0.001, 25), (0.05, 25), (1.0, 20), (60.0, 10)])
-def test_long_steps_are_repeated_less_often(step_s, of_waits):
-    """Waits are corrected once with each gaps."""
-    plan = fit_plan(replay(step_s=(step_s,)), ["keep", "fixed"], "cuda")
-    assert plan.candidates == 2 * len(computes_for("cuda")) == 20
-    assert list(plan.replays) == list(plan.replays[:20]) * 3
-    assert 2 <= plan.steps <= 5
-    assert plan.expected_s == pytest.approx(((plan.steps + 4) * 60 + 2 * of_waits) * step_s)
-    assert plan.steps == 2 or plan.expected_s <= 120
+def test_what_was_tried_is_told_with_its_errors():
+    candidates = tried(*DDP)
+    text = fit_notice(chosen_of(candidates), candidates)
+    assert text.startswith(
+        "--compute fit chose fixed, matmul 4096 x 4096 x 4096 bfloat16 (communication +0.4 %, "
+        "step -0.2 %); tried: keep, no compute (communication -25.0 %, step -4.6 %); keep, matmul"
+    )
+    assert text.endswith("; 1 more")
+    alone = tried(("keep", None, -0.5, None))
+    assert fit_notice(chosen_of(alone), alone) == (
+        "--compute fit found nothing that fits; the nearest is keep, no compute (communication "
+        "-50.0 %)"
+    )
+    assert gaps_line(chosen_of(alone)).endswith(
+        "as in the program (nothing fits; this is nearest to the program's communication)"
+    )
 
 
 def test_steps_that_adapt_a_replay_are_announced(capsys):
@@ -208,6 +217,16 @@ def test_groups_are_compared_with_references_for_as_many_devices():
     assert "if 1 of 1 operation of group 1 (2 of 4 ranks) ran at reference bandwidth" in part
     assert "at most 7.3 % (0.732 ms) less" in part
     assert "2 × H200" in part
+
+
+def test_a_table_has_the_gain_at_reference_bandwidth():
+    one = Replay(DEFAULT, 0, "nccl", 4, "p.jsonl", "", 1, 1, "keep")
+    times = {"span_s": [[0.01]] * 4, "communication_s": [[0.001]] * 4}
+    called = [called_once(0, 4)]
+    journal = Journal(HEADER, [ReplayResult(0, one, "ok", operations=called, **times)])
+    for references, is_compared in ((REFERENCES, True), ([], False)):
+        text = "".join(replayed(journal, "table", references=lambda _, found=references: found))
+        assert ("operation of group 0 ran at reference bandwidth" in text) == is_compared
 
 
 @pytest.mark.parametrize("other", [{"name": "NVIDIA A100"}, {"host": "elsewhere"}])

@@ -153,13 +153,6 @@ def rounds_of(ratio):
     ]
 
 
-def test_a_gain_is_proven():
-    proof = prove_environment(rounds_of(lambda _: -0.1))
-    assert proof.is_proven and not proof.unguarded
-    assert proof.estimate.ratio == pytest.approx(math.exp(-0.1), rel=0.01)
-    assert proof.chance < 0.01
-
-
 @pytest.mark.parametrize(
     ("log", "of_one_size", "objection", "harmed", "unguarded"),
     [

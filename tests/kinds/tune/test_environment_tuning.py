@@ -186,17 +186,6 @@ def test_what_fails_is_reported_and_in_the_proof_not_deployed(tmp_path):
     assert f"failed     {STREAM}=131072" in text
 
 
-def test_all_operations_count(tmp_path):
-    """What one operation gains another one loses."""
-
-    def opposed(variables, operation, size):
-        time_s = flat(variables, operation, size)
-        return 2 * flat({}, "", size) - time_s if operation == "all_gather" else time_s
-
-    result, _ = tuned(tmp_path, Simulated(opposed), operations=("all_reduce", "all_gather"))
-    assert result.files == []
-
-
 def test_variables_of_the_user_are_named_in_the_file(tmp_path):
     tuned(tmp_path, Simulated(flat), environment={STREAM: "4M"})
     text = (tmp_path / "t" / ENVIRONMENT_FILE).read_text()
