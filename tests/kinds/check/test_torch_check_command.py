@@ -1,7 +1,6 @@
 """``cclmark torch check`` with torch's own gloo, and with a backend that has known faults."""
 
 import csv
-import signal
 from functools import partial
 from pathlib import Path
 
@@ -178,16 +177,6 @@ def test_a_group_that_cannot_be_created_again_ends_the_run(gloo, tmp_path):
     for words in ("failed, torch cannot create the process group again: ", "out of ports"):
         assert words in run.message
     assert run.journal.footer.exit_code == 4
-
-
-@pytest.mark.usefixtures("torch", "no_leaks")
-def test_a_rank_that_dies_ends_the_run(background):
-    run = background(*OF_GLOO, *waits(30))
-    pids = run.wait_for_ranks(results=1)
-    run.signal(pids[1], signal.SIGKILL)
-    ended = run.finish(SOON_S, code=4)
-    assert "was killed by SIGKILL" in ended.message
-    assert ended.journal.of(CheckResult)
 
 
 def test_each_check_of_a_broken_backend_has_its_verdict_and_a_rank_that_hangs_is_named(

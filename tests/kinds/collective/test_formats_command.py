@@ -10,7 +10,6 @@ from contextlib import suppress
 
 import pytest
 
-from cclmark.journal.schema import SCHEMA_VERSION
 from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
 from cclmark.options.types import OTHER_PROGRAMS
 
@@ -18,21 +17,6 @@ ARGUMENTS = (
     *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "256"),
     *("-n", "2", "-w", "1"),
 )
-SIZES = [64, 128, 256]
-
-
-def read_json(text):
-    document = json.loads(text)
-    assert document["header"]["schema_version"] == SCHEMA_VERSION
-    assert document["footer"]["exit_code"] == 0
-    assert all(len(case["samples"]["host_s"][0]) == 2 for case in document["cases"])
-    return [case["case"]["size_bytes"] for case in document["cases"]][::2]
-
-
-def test_prints_to_a_file(cclmark, tmp_path):
-    run = cclmark(*ARGUMENTS, "--format", "json", "-O", "out.txt")
-    assert run.out == ""
-    assert read_json((tmp_path / "out.txt").read_text()) == SIZES
 
 
 def test_what_the_environment_hides_is_not_printed(cclmark):

@@ -38,21 +38,6 @@ def test_devices_are_measured_right_behind_their_librarys_barrier(cclmark, flagc
         assert all(time is None for row in one.samples.device_s for time in row)
 
 
-@pytest.mark.parametrize(
-    ("ccl", "timing"),
-    [("nccl", "graph"), ("flagcx", "per-op")],
-)
-def test_a_barrier_that_fails_is_told_with_the_librarys_words(cclmark, flagcx_env, ccl, timing):
-    # The fake's barrier is its all-reduce; the operation itself is another.
-    run = cclmark(
-        *("all_gather", "--ccl", ccl, "-g", "3", "-b", "480", "-e", "480", "-n", "2", "-w", "1"),
-        *("--timing", timing, "--barrier", "library"),
-        env=flagcx_env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce"),
-        code=4,
-    )
-    assert f"{ccl}AllReduce" in run.err
-
-
 def test_the_clock_is_the_hosts_where_it_is_asked_for(cclmark, fake_cuda, tmp_path):
     """To ask for what is usual anyway is no other method."""
     journal, env = tmp_path / "usual.jsonl", fake_cuda.env()

@@ -97,21 +97,6 @@ def test_every_dtype_is_moved_from_every_root(cclmark):
 
 
 @pytest.mark.parametrize(
-    ("operation", "placement"),
-    [("reduce", "out-of-place"), ("barrier", "in-place")],
-)
-def test_is_a_command_with_one_placement_and_root_of_choice(cclmark, operation, placement):
-    info = OPERATIONS[operation]
-    chosen = ("--placement", placement, *(("-r", "1") if info.rooted else ()), "-c", "0")
-    run = cclmark(operation, "--devices", "host:2", "-b", "64", "-e", "64", *SHORT, *chosen)
-    (result,) = run.journal.results
-    assert (result.case.operation, result.case.root) == (operation, 1 if info.rooted else None)
-    assert result.case.placement == placement or operation == "barrier"
-    assert operation in run.out
-    assert "1 case, not checked (-c 0)" in run.out
-
-
-@pytest.mark.parametrize(
     ("chosen", "rows"),
     [((), [(256, 256, 256)] * 3), (("--pattern",), [(0, 192, 576), (192, 192, 0), (0, 0, 0)])],
 )

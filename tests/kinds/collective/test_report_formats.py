@@ -10,6 +10,8 @@ import sys
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.document.document_text import document_of
@@ -20,6 +22,7 @@ from cclmark.document.placement_rows import RowCollector
 from cclmark.document.report_kind import View
 from cclmark.journal import schema
 from cclmark.journal.item_results import CaseResult
+from cclmark.kinds.collective.document import exporter_of_cases
 from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal, report_kind
 from cclmark.work.items import COLLECTIVE, P2P, PAIRS
@@ -170,6 +173,26 @@ def test_tables_tell_how_much_of_the_plan_was_measured(planned, cycles, results,
 FULL_COLUMNS = 151  # with the time of the devices beside the cost of a call
 
 
+def rows_of(text):
+    """The lines of the table: its head, and its rows, which are all of float32."""
+    return [line for line in text.splitlines() if "fp32" in line or "dtype" in line]
+
+
+@pytest.mark.parametrize("largest", [10**11, 10**12, (1 << 50) - 1])
+def test_columns_stay_aligned_whatever_is_counted(largest):
+    checked, counts = OUT.verification, (99_999, 100_000, 9_999_600, 10**12, 4 * largest)
+    results = [
+        *(OUT, replace(OUT, case=replace(OUT.case, size_bytes=largest, count=largest))),
+        *(replace(OUT, summary=replace(OUT.summary, spread=one)) for one in (9.9999, 123.4)),
+        *(replace(OUT, verification=replace(checked, wrong=wrong)) for wrong in counts),
+    ]
+    text = export(case_text("out-of-place"), results, header(end_bytes=largest))
+    head, *rows = rows_of(text)
+    assert len(rows) == len(results)
+    assert {len(row) for row in rows} == {len(head)}
+    assert str(largest) in rows[1]
+
+
 @pytest.mark.parametrize("columns", [79, 91, 92, 110, FULL_COLUMNS - 1])
 @pytest.mark.parametrize("placements", ["both", "in-place"])
 @pytest.mark.parametrize("cycles", [1, 2])
@@ -178,6 +201,20 @@ def test_no_row_is_wider_than_the_terminal(columns, placements, cycles):
     text = export(case_text(placements, columns=columns), results, header(cycles=cycles))
     lines = text[text.index("\n\n") :].splitlines()
     assert all(len(line) <= max(columns, 80) for line in lines if "wrong:" not in line)
+
+
+any_cycles = st.tuples(st.integers(-3, 9), st.floats(-1, 1e9), st.floats(-1e9, 1e10))
+
+
+@given(st.lists(any_cycles, max_size=30))
+def test_a_soak_shows_whatever_a_journal_holds(entries):
+    results = [
+        replace(OUT, cycle=cycle, started_at_s=1e9 + at_s, summary=replace(OUT.summary, time_s=it))
+        for cycle, it, at_s in entries
+    ]
+    text = export(exporter_of_cases(View()), results, header(cycles=0, duration_s=5400.0))
+    assert f"of {len(entries)} results checked" in text
+    assert all(character == "\n" or character.isprintable() for character in text)
 
 
 NUMBERS = r"\s+(\d+\.?\d*(?:e\+\d+)?)" * 3 + r"\s+(\d+|N/A)"

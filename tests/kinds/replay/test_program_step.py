@@ -176,6 +176,19 @@ def test_the_step_that_is_replayed():
     require_golden("texts/replay-steps.txt", outline(steps))
 
 
+def test_a_rank_receives_its_own_calls_only():
+    windows = [[(0, 0, 10), (1, 20, 10, 1)], [(0, 0, 10), (2, 20, 30, 0)], [(0, 0, 10)]]
+    parts = [operation("all_reduce", ranks=3), *messages(3)]
+    step = step_of(journal_of(parts, windows), "p").step
+    assert [one.calls for one in step.by_rank()] == list(step.calls)
+    assert [len(one.calls) for one in step.by_rank()] == [2, 2, 1]
+    assert [one.length_s for one in step.by_rank()] == pytest.approx([50 * US] * 3)
+    assert step.by_rank()[2].groups == step.groups
+    assert step.by_rank()[0].traffic is None
+    (part, *_) = step.by_rank([3, 0])
+    assert (part.own_s, part.traffic) == (step.own_s, (3, 0))
+
+
 ONE, TWICE = [(0, 0, 1)], [[(0, 0, 1)]] * 2
 RING = [[(SEND, 0, 1, (rank + 1) % 300), (RECV, 0, 1, (rank - 1) % 300)] for rank in range(300)]
 DAMAGED = ({"size_bytes": 1028}, {"size_bytes": 2048}, {"count": 1 << 40}, {"group_ranks": 1 << 20})

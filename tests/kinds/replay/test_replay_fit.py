@@ -17,7 +17,7 @@ from cclmark_programs.replay.choices import TRAFFIC_ROUNDS
 from cclmark_programs.replay.document import beside_references, fit_notice, gaps_line
 from cclmark_programs.replay.figures import ReplaySummary
 from cclmark_programs.replay.plan import OriginalStep, Replay
-from cclmark_programs.replay.request import _announce, chosen_of, others_of
+from cclmark_programs.replay.request import _announce, chosen_of, computes_for, fit_plan, others_of
 from cclmark_programs.replay.result import ReplayedOperation, ReplayResult
 from cclmark_programs.replay.run import TrafficFit
 from places import RESULTS
@@ -104,6 +104,17 @@ def test_what_was_tried_is_told_with_its_errors():
     assert gaps_line(chosen_of(alone)).endswith(
         "as in the program (nothing fits; this is nearest to the program's communication)"
     )
+
+
+@pytest.mark.parametrize(("step_s", "of_waits"), [(0.001, 25), (0.05, 25), (1.0, 20), (60.0, 10)])
+def test_long_steps_are_repeated_less_often(step_s, of_waits):
+    """Waits are corrected once with each gaps."""
+    plan = fit_plan(replay(step_s=(step_s,)), ["keep", "fixed"], "cuda")
+    assert plan.candidates == 2 * len(computes_for("cuda")) == 20
+    assert list(plan.replays) == list(plan.replays[:20]) * 3
+    assert 2 <= plan.steps <= 5
+    assert plan.expected_s == pytest.approx(((plan.steps + 4) * 60 + 2 * of_waits) * step_s)
+    assert plan.steps == 2 or plan.expected_s <= 120
 
 
 def test_steps_that_adapt_a_replay_are_announced(capsys):

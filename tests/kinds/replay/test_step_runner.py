@@ -12,7 +12,7 @@ from cclmark.work.computations import Compute
 from cclmark.work.profiled import ProfiledOperation
 from cclmark.work.variants import DEFAULT
 from cclmark_programs.replay import run as step_runner
-from cclmark_programs.replay.choices import DROP, FIXED, KEEP
+from cclmark_programs.replay.choices import DROP, FIXED, KEEP, steps_of_round
 from cclmark_programs.replay.plan import RankStep, Replay, ReplayedCall
 from cclmark_programs.replay.run import StepRunner, corrected_s
 
@@ -180,3 +180,10 @@ def test_without_memory_on_one_rank_no_rank_has_traffic(monkeypatch):
 def test_a_correction_has_limits():
     assert corrected_s(0.0, 1.0, 100 * US) == pytest.approx(50 * US)
     assert corrected_s(0.0, -1.0, 10 * US) == pytest.approx(-30 * US)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "length_s", "steps"), [(5, 1e-3, 4), (10, 0.5, 3), (10, 60.0, 1), (5, 0.0, 4)]
+)
+def test_rounds_of_long_steps_have_fewer(rounds, length_s, steps):
+    assert steps_of_round(rounds, length_s) == steps

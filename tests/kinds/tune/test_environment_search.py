@@ -132,15 +132,6 @@ def test_batches_follow_from_the_times_with_the_default_at_both_ends():
         assert len(batch.cells) == 2 * len(numbers)
 
 
-def test_changes_return_to_the_default_and_go_one_and_two_steps_away():
-    changes = [SPACE.variables(one) for one in SPACE.changes(((0, 4), (2, 1)))]
-    for one in ({"WORD": "b"}, {"LADDER": "16"}, {"LADDER": "16", "WORD": "a"}):
-        assert one in changes
-    assert environments.difference((), ((0, 4),)) == ((0, None),)
-    around = [SPACE.variables(one) for one in SPACE.around(((0, 3), (2, 1)))]
-    assert around == [{"WORD": "b"}, *({"LADDER": at, "WORD": "b"} for at in ("16", "2"))]
-
-
 def rounds_of(ratio):
     draw = random.Random(3)
 
