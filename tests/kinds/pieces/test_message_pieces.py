@@ -1,7 +1,7 @@
 """The division of messages into pieces, and the figures of pieces."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -94,6 +94,18 @@ def test_a_message_too_small_for_any_division_is_refused():
     with pytest.raises(UsageError, match=r"no message of 4 MiB or less"):
         plan.piece_cases([of(3)], [1, 4])
     assert (plan.parse_pieces("1"), plan.parse_pieces("10, 1,100,10")) == ([1], [1, 10, 100])
+
+
+@given(text=st.text(max_size=12))
+@example(text="0\x1f")  # which str.strip removes, and int does not
+def test_other_texts_are_refused(text):
+    try:
+        numbers = plan.parse_pieces(text)
+    except UsageError as error:
+        assert "write numbers from 1 to 100000" in str(error)
+    else:
+        assert numbers == sorted(set(numbers))
+        assert all(1 <= number <= 100_000 for number in numbers)
 
 
 def samples(times_s, enqueue_s, with_device=True):

@@ -86,6 +86,15 @@ def test_runs_of_one_directory(read):
     assert [is_of(one, "none") for one in runs] == [False, False, False, True]
 
 
+def test_captured_calls_without_launches_are_named(read):
+    without_times = read(communicator(2), called(4, captured=3), ran(4, parent=2))
+    assert without_times.captured == 3
+    text = "3 captured calls, whose launches are not counted without kernel times"
+    assert uncounted_of([without_times]) == [text]
+    records = (called(0, captured=1), ran(9, parent=2), times(3, 9, 90, 9, 11, 2304))
+    assert read(communicator(2), *records).captured == 0
+
+
 def test_calls_of_ranks_without_a_device_are_a_problem(read):
     of_four = (*(communicator(4, rank) for rank in (2, 3)), communicator(2, 0, number=8))
     found = read(*of_four, *(ran(5, rank=rank) for rank in (2, 3)), ran(7, rank=0, number=8))

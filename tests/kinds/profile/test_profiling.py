@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from cclmark_programs.profile import request as profiling
+from cclmark_programs.profile.request import ProgramEnd, SeenProcess
 from commands import completed
 
 WRITES_A_LOG = 'touch "$CCLMARK_PLUGIN_LOG-1.cclmlog"'
@@ -14,6 +15,11 @@ from cclmark_programs.profile.request import run_program
 end = run_program(["sh", "-c", "trap '' 0; exit 7"], {"PATH": "/usr/bin:/bin"}, lambda _: 1.0)
 print(end.code)
 """
+
+
+@pytest.mark.parametrize(("code", "text"), [(-9, "SIGKILL"), (-35, "signal 35"), (3, "code 3")])
+def test_every_end_has_words(code, text):
+    assert ProgramEnd(code, 1.0).text.endswith(text)
 
 
 def test_the_exit_code_is_known_where_ends_of_children_were_ignored():
@@ -107,3 +113,12 @@ def test_another_profile_that_has_opened_the_file_before(monkeypatch, tmp_path, 
     monkeypatch.setattr(profiling.fcntl, "flock", lock_late)
     profiling._remove_abandoned(tmp_path)
     failed.check(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("libraries", [{"libtorch_cpu.so"}, {"libgloo.so.1"}, set()])
+def test_a_program_without_nccl_is_referred_to_traces_of_torch(libraries):
+    seen = [SeenProcess(7, "python", libraries)]
+    text = profiling._why_empty(profiling.ProgramRun("", None, [], [], seen))
+    assert "cclmark profile records the operations of NCCL, which no process" in text
+    assert (f"Loaded were {', '.join(libraries)}" in text) == bool(libraries)
+    assert text.endswith("cclmark import TRACE.json...") == ("libtorch_cpu.so" in libraries)
