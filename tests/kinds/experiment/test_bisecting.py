@@ -253,6 +253,18 @@ def test_a_deadline_leaves_what_is_known():
     assert found.above == [23, 32, 45, 64]
 
 
+def test_values_may_have_steps_begin_at_zero_and_be_powers():
+    steps = range(0, 65537, 1024)
+    found, batches = run(lambda value, _: min(1, (value + 1) / 5000), values=steps)
+    assert found.value == 5120
+    assert {value for batch in batches for value, _ in batch.cells} <= set(steps)
+    assert run(lambda *_: 1.0, values=steps)[0].value == 0
+    values = [1 << power for power in range(10, 27)]
+    found, _ = run(lambda value, _: min(1, value / (4 << 20)), values=values)
+    assert found.value == 4 << 20
+    assert set(found.curve) == set(values)
+
+
 def valley(value, size):
     """Good around 5, and from 28 on, which is a little better."""
     return max(0.3, 1 - 0.15 * math.log2(value / 5) ** 2, min(1.0, value / 28))
