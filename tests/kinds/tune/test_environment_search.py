@@ -47,19 +47,6 @@ def test_a_gain_over_all_sizes_counts_unless_one_is_harmed():
     assert [SPACE.variables(one) for one in harmful.harmful] == [{"SWITCH": "1"}]
 
 
-def test_settings_are_combined_and_refined():
-    def truth(values, _cell):
-        ladder = {"1": 0.3, "2": 0.2, "8": -0.2, "16": -0.1}.get(values.get("LADDER", ""), 0.0)
-        return ladder - 0.1 * ("SWITCH" in values) - 0.05 * (values.get("WORD") == "b")
-
-    found, _, _ = run(truth)
-    assert SPACE.variables(found.best) == {"LADDER": "8", "SWITCH": "1", "WORD": "b"}
-    assert found.estimate.difference == pytest.approx(-0.35, abs=0.002)
-    assert found.complete
-    found, batches, _ = run(truth, space=environments.EnvironmentSpace([]))  # nothing to try
-    assert (found.best, found.tried, found.complete, batches) == ((), 0, True, [])
-
-
 def test_impossible_combinations_are_not_measured():
     def possible(values):
         return values.get("WORD") != "a" or values.get("SWITCH") == "1"

@@ -477,19 +477,6 @@ def algorithms_in(path):
     return found
 
 
-def test_a_candidate_is_for_the_operations_and_groups_that_have_it(tmp_path):
-    def names(ranks):
-        found = OpenMpiTarget("Open MPI v5.0.11", ranks).candidates("all_gather").choices
-        return {one.algorithm for one in found.values()}
-
-    assert names(2) - names(4) == {"two_proc"}
-    target = OpenMpiTarget("Open MPI v5.0.11", 4)
-    operations = ["all_reduce", "broadcast"]  # of which the first one has it
-    artifact = target.candidate(Choice("segmented_ring"), operations, tmp_path)
-    (text,) = artifact.files.values()
-    assert [one.operation for one in open_mpi_rules.read(text, "file")] == operations[:1]
-
-
 def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
     target = OpenMpiTarget("Open MPI v5.0.11", 2)
     result, one, text = tuned(tmp_path, SimulatedMpi(), target=lambda measuring: target)
