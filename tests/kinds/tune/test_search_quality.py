@@ -79,14 +79,6 @@ def test_the_optimum_is_found_and_no_false_gain(name, noise, seeds):
         assert gained(found) >= 0.8 if name in GAINS else all(not it.proven for it in found[:3])
 
 
-@pytest.mark.parametrize("name", ["planted", "peaks", "interaction"])
-def test_a_budget_costs_little_gain(name):
-    """The search ends early, with half of the cells that it would use."""
-    found = [tables.judged(tables.Table(name, seed), budget=2500) for seed in FEW]
-    assert all(one.cells <= 2500 for one in found)
-    assert gained(found) >= 0.7
-
-
 @each_number_of_seeds
 @pytest.mark.parametrize(
     ("name", "noise"), members(environments.RESPONSES, OF_ENVIRONMENTS, ALSO_OF_ENVIRONMENTS)
@@ -98,18 +90,6 @@ def test_the_best_environment_is_found_and_no_false_gain(name, noise, seeds):
     if not noise and seeds is FEW:
         without_gain = name in ("nothing", "no_gain")
         assert not any(it.proven for it in found) if without_gain else gained(found) >= 0.8
-
-
-@pytest.mark.parametrize(
-    ("name", "rounds", "least"),
-    [
-        *(("planted", 2, 6), ("rivals", 2, 6), ("rivals", 24, 7)),
-        *(("harmful", 24, 7), ("harmful", 36, 6)),
-    ],
-)
-def test_a_deadline_leaves_most_gains(name, rounds, least):
-    """Of eight seeds: what seems best after few rounds replaces nothing that is better for sure."""
-    assert sum(one.proven for one in of_environments(name, rounds=rounds)) >= least
 
 
 @pytest.mark.parametrize("rounds", [4, 8, 12, 24, 36])
