@@ -79,6 +79,14 @@ def test_the_optimum_is_found_and_no_false_gain(name, noise, seeds):
         assert gained(found) >= 0.8 if name in GAINS else all(not it.proven for it in found[:3])
 
 
+@pytest.mark.parametrize("name", ["planted", "peaks", "interaction"])
+def test_a_budget_costs_little_gain(name):
+    """The search ends early, with half of the cells that it would use."""
+    found = [tables.judged(tables.Table(name, seed), budget=2500) for seed in FEW]
+    assert all(one.cells <= 2500 for one in found)
+    assert gained(found) >= 0.7
+
+
 @each_number_of_seeds
 @pytest.mark.parametrize(
     ("name", "noise"), members(environments.RESPONSES, OF_ENVIRONMENTS, ALSO_OF_ENVIRONMENTS)
