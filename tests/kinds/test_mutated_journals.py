@@ -21,7 +21,7 @@ from places import TESTS
 # Written by runs on two ranks of the host or with the fakes, or, for kinds that need torch, from
 # results as such runs have them; shortened.
 JOURNALS = {path.stem: path for path in sorted((TESTS / "journals").iterdir())}
-FEW = 12
+FEW = 6
 CODES = (0, 1, 2)
 NUMBERS = (-1, 0, 1, 2**31, 2**63 - 1, 2**63, 10**30, -(2**63), 1e300, -1e300, 0.5)
 WORDS = ("zz", "", "\x1b[31m", "9" * 5000)

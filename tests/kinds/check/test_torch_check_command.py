@@ -1,7 +1,6 @@
 """``cclmark torch check`` with torch's own gloo, and with a backend that has known faults."""
 
 import csv
-import signal
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from cclmark.report.exports import replayed
 from cclmark_training.check.plan import CHECKS, RANDOM_CHECKS, checks_called, chosen_checks
 from cclmark_training.check.result import CheckResult
 from cclmark_training.check.torch_checks import FUNCTIONS
-from examples import exhaustive
 from fake_backends import find_fakes
 from patience import waits
 from refusals import require_refusals
@@ -112,7 +110,7 @@ def test_the_table_says_so(whole):
 
 def test_corruption_on_one_rank_is_found_wherever_there_is_an_output(gloo):
     """The rank goes on: the others do not wait for its next operation and fail as well."""
-    only = "all_reduce_sum,sub_groups_at_once,broadcast,all_gather,send_recv,all_to_all,sequence"
+    only = "sub_groups_at_once,all_gather,send_recv,sequence"
     run = gloo("--only", only, "--inject", "corrupt:rank=1,index=3", code=1)
     assert set(verdicts(run).values()) == {"failed"}
     for reason in reasons(run).values():
@@ -181,16 +179,6 @@ def test_a_group_that_cannot_be_created_again_ends_the_run(gloo, tmp_path):
     assert run.journal.footer.exit_code == 4
 
 
-@pytest.mark.usefixtures("torch", "no_leaks")
-def test_a_rank_that_dies_ends_the_run(background):
-    run = background(*OF_GLOO, *waits(30))
-    pids = run.wait_for_ranks(results=1)
-    run.signal(pids[1], signal.SIGKILL)
-    ended = run.finish(SOON_S, code=4)
-    assert "was killed by SIGKILL" in ended.message
-    assert ended.journal.of(CheckResult)
-
-
 def test_each_check_of_a_broken_backend_has_its_verdict_and_a_rank_that_hangs_is_named(
     cclmark, tmp_path, torch
 ):
@@ -228,14 +216,13 @@ def test_a_backend_that_moves_nothing_fails_with_any_number_of_ranks(cclmark, tm
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("ranks", [3, *map(exhaustive, (2, 4))])
-def test_no_check_passes_that_nothing_was_done_for(cclmark, tmp_path, ranks):
+def test_no_check_passes_that_nothing_was_done_for(cclmark, tmp_path):
     find_fakes(tmp_path, "idle_backend", "over_gloo")
     # 64 MiB take two thirds of the time of all checks, and are summed like fewer.
-    names = [name for name in CHECKS if ranks != 3 or name != "all_reduce_large"]
+    names = [name for name in CHECKS if name != "all_reduce_large"]
     run = cclmark(
         *("torch", "check", "--backend", "idle", "--import", "idle_backend"),
-        *("--devices", f"host:{ranks}", "--only", ",".join(names)),
+        *("--devices", "host:3", "--only", ",".join(names)),
         code=1,
     )
     passed = {name for name, verdict in verdicts(run).items() if verdict == "ok"}

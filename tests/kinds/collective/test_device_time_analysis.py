@@ -3,9 +3,6 @@
 from functools import partial
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import (
@@ -18,7 +15,7 @@ from cclmark.analysis.summary import (
 )
 from cclmark.document.case_fields import CASE_FIELDS
 from cclmark.document.naming import NamedRun
-from cclmark.document.remarks import convergence_text, launches_in_words
+from cclmark.document.remarks import convergence_text
 from cclmark.document.soundness import of_noise
 from cclmark.document.text import half_width_text
 from cclmark.journal.item_results import CaseResult
@@ -64,17 +61,6 @@ def test_launches_determine_what_the_host_enqueues_no_faster():
     assert not compared(samples(5.0, 50.0))
 
 
-@given(st.floats(1e-7, 1.0), st.floats(1e-7, 1.0), st.floats(0.1, 10.0))
-def test_the_unit_of_time_does_not_matter(enqueue_s, device_s, scale):
-    def at(factor):
-        return launches_determine(
-            Samples([[1.0]], [[device_s * factor]], [[enqueue_s * factor]], 1)
-        )
-
-    if not 0.84 < enqueue_s / device_s < 0.86:
-        assert at(1.0) == at(scale)
-
-
 def test_the_device_is_judged_where_launches_determine_the_time():
     bound, other = result(9.0, 5.7), result(9.0)
     assert judged_summary(bound).time_s == pytest.approx(5.7e-6)
@@ -106,18 +92,6 @@ def test_a_device_time_that_did_not_converge_is_named():
     one.device.converged = True
     assert not [*of_noise(journal)]
     assert CASE_FIELDS.page_cells(run)(one)["device_converged"] == 1
-
-
-def test_a_barrier_has_no_size_up_to_which_launches_determine_its_time():
-    barrier = replace(case(0), operation="barrier", reduction=None)
-    (known,) = findings([replace(result(9.0, 5.7), case=barrier)])
-    assert launches_in_words(known) == (
-        "launches determine the time: a call costs 9.00 µs, the device needs 5.70 µs"
-    )
-    (unknown,) = findings([replace(result(9.0, reason="no graphs"), case=barrier)])
-    assert launches_in_words(unknown) == (
-        "launches determine the time; device times unknown: no graphs"
-    )
 
 
 def test_an_interval_that_reaches_zero_is_not_given_in_percent():

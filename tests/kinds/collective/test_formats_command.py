@@ -1,4 +1,4 @@
-"""The formats, as a reader of each sees them."""
+"""The formats as a reader of each sees them, and ``--like``: the method of another program."""
 
 import fcntl
 import json
@@ -10,52 +10,13 @@ from contextlib import suppress
 
 import pytest
 
-from cclmark.journal.schema import SCHEMA_VERSION
+from cclmark.kinds.collective.command import CollectivesFlags, OperationFlags
+from cclmark.options.types import OTHER_PROGRAMS
 
 ARGUMENTS = (
     *("all_reduce", "--devices", "host:2", "-b", "64", "-e", "256"),
     *("-n", "2", "-w", "1"),
 )
-SIZES = [64, 128, 256]
-
-
-def read_json(text):
-    document = json.loads(text)
-    assert document["header"]["schema_version"] == SCHEMA_VERSION
-    assert document["footer"]["exit_code"] == 0
-    assert all(len(case["samples"]["host_s"][0]) == 2 for case in document["cases"])
-    return [case["case"]["size_bytes"] for case in document["cases"]][::2]
-
-
-def test_prints_to_a_file(cclmark, tmp_path):
-    run = cclmark(*ARGUMENTS, "--format", "json", "-O", "out.txt")
-    assert run.out == ""
-    assert read_json((tmp_path / "out.txt").read_text()) == SIZES
-
-
-def test_chosen_columns_are_rows_as_they_are_measured(cclmark, tmp_path):
-    names = "size_bytes,placement,time_us,wrong"
-    run = cclmark(*ARGUMENTS, "--columns", names, "--journal", "a.jsonl")
-    (place,) = [
-        place
-        for place, line in enumerate(run.out.splitlines())
-        if line.split() == ["size", "placement", "time", "µs", "wrong"]
-    ]
-    rows = [line.split() for line in run.out.splitlines()[place + 1 : place + 7]]
-    assert [row[:3] for row in rows[::2]] == [[str(one), "B", "out-of-place"] for one in SIZES]
-    assert {row[-1] for row in rows} == {"0"}
-    assert "6 of 6 cases checked, 0 wrong" in run.out
-    again = cclmark("export", "a.jsonl", "--format", "csv", "--columns", names).out.splitlines()
-    assert again[0] == names
-    assert [row.split(",")[0] for row in again[1::2]] == [str(one) for one in SIZES]
-
-
-def test_tells_of_wrong_data(cclmark):
-    """In one format: the golden texts of all have a wrong result."""
-    run = cclmark(*ARGUMENTS, "--inject", "corrupt:rank=1,index=5", "-N", "2", code=1)
-    assert "12 wrong" in run.out
-    rows = [line.split() for line in run.out.splitlines() if "fp32" in line]
-    assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3, "the cycle of each"
 
 
 def test_what_the_environment_hides_is_not_printed(cclmark):
@@ -65,10 +26,9 @@ def test_what_the_environment_hides_is_not_printed(cclmark):
     assert "hunter2" not in run.out + run.err + run.journal_path.read_text()
 
 
-@pytest.mark.parametrize(("columns", "lines_per_size"), [(80, 2), (200, 1)])
-def test_the_table_fits_the_terminal(cclmark, columns, lines_per_size):
+def test_the_table_fits_the_terminal(cclmark):
     reading, terminal = os.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
     cclmark(*ARGUMENTS, stdout=terminal, env={"COLUMNS": ""})
     os.close(terminal)
     shown = b""
@@ -78,5 +38,53 @@ def test_the_table_fits_the_terminal(cclmark, columns, lines_per_size):
     os.close(reading)
     text = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
     table = text.replace("\r", "").split("\n\n")[1].splitlines()
-    assert max(map(len, table)) <= columns
-    assert len([line for line in table if re.search(r"\d+\.\d\d", line)]) == 3 * lines_per_size
+    assert max(map(len, table)) <= 80
+    assert len([line for line in table if re.search(r"\d+\.\d\d", line)]) == 3 * 2
+
+
+LIKE = ("all_reduce", "--like", "all_reduce_bench", "--devices", "host:2")
+ROW = re.compile(
+    r" +(\d+) KiB +\d+ +fp32 +sum +- +[\d.]+ +([\d.]+) +([\d.]+) .* ([\d.]+) +([\d.]+)$"
+)
+
+
+def test_the_method_the_sizes_and_the_gigabits_of_all_reduce_bench(cclmark):
+    run = cclmark(*LIKE, "-e", "64K")
+    settings = run.journal.header.settings
+    assert (settings.begin_bytes, settings.factor) == (32 << 10, 2)
+    assert (settings.iterations, settings.warmup) == (5, 2)
+    assert (settings.timing, settings.barrier, settings.cache) == ("blocking", "library", "warm")
+    assert settings.across_ranks == "mean"
+    results = run.journal.results
+    sizes = [(one.case.size_bytes >> 10, one.case.in_place) for one in results]
+    assert sizes == [(32, True), (64, True)]
+    rows = [found for line in run.out.splitlines() if (found := ROW.match(line))]
+    assert [found[1] for found in rows] == ["32", "64"]
+    for found, one in zip(rows, results, strict=True):
+        assert len(one.samples.host_s) == 5
+        assert one.samples.operations_per_sample == 1
+        rates = (one.summary.algbw_bytes_per_s, one.summary.busbw_bytes_per_s)
+        assert [found[4], found[5]] == [f"{rate * 8 / 1e9:.1f}" for rate in rates]
+    assert "Gbps" not in cclmark("all_reduce", "--devices", "host:2", "-e", "8", "-n", "1").out
+
+
+def test_typed_options_have_priority_wherever_they_are(cclmark):
+    typed = ("-b", "8", "-e", "8", "-n", "3", "--timing", "throughput", "--placement", "both")
+    run = cclmark("all_reduce", *typed, *LIKE[1:])
+    settings = run.journal.header.settings
+    assert (settings.begin_bytes, settings.iterations, settings.warmup) == (8, 3, 2)
+    assert settings.timing == "throughput"
+    assert [one.case.in_place for one in run.journal.results] == [False, True]
+
+
+def test_on_devices_the_clock_is_the_devices_and_the_largest_size_the_programs(cclmark, fake_cuda):
+    run = cclmark(*LIKE[:3], "-g", "2", "-b", "16G", env=fake_cuda.env(), code=(0, 3, 4))
+    settings = run.journal.header.settings
+    assert settings.end_bytes == 16 << 30
+    assert settings.clock == "device"
+
+
+@pytest.mark.parametrize("flags", [OperationFlags, CollectivesFlags])
+@pytest.mark.parametrize("name", OTHER_PROGRAMS)
+def test_every_default_is_of_an_option(name, flags):
+    assert set(OTHER_PROGRAMS[name].defaults) <= set(flags.__dataclass_fields__)

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.blocks import Finding
-from cclmark.document.insight_words import sentence
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
@@ -308,23 +307,7 @@ def test_what_another_tool_does_not_tell_is_no_difference():
     assert of_methods([("a", COLLECTIVES), ("b", other)]) == []
 
 
-def test_a_page_of_several_runs_says_once_what_nobody_checked():
-    unchecked = [read_journal(H200X4 / "runs" / f"default-{n}.jsonl") for n in (1, 2, 3)]
-    page = page_of([NamedRun(f"run{n}", journal) for n, journal in enumerate(unchecked)])
-    sentences = [one.sentence for _, group in page.insights for one in group]
-    (found,) = [one for one in sentences if "checked" in one]
-    assert found.startswith("All 3 runs: No output was checked")
-
-
 def test_the_footnote_of_another_librarys_reference_says_so():
     page = page_of([NamedRun("", LIBRARIES, ReferenceNotes(shipped_references))])
     (note,) = [it for it in page.peaks.notes if it.startswith("Reference of all_reduce · mpi")]
     assert "NCCL 2.28.9, multicast off; differs: NCCL there, MPI here" in note
-
-
-def test_findings_are_sentences():
-    for text, found in (
-        *(("another run is active", "Another run is active."), ("nccl is old.", "nccl is old.")),
-        *(("host:0 is slow", "host:0 is slow."), ("NCCL_PROTO=LL is set", "NCCL_PROTO=LL is set.")),
-    ):
-        assert sentence(text) == found

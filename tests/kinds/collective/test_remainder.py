@@ -14,7 +14,6 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import remainder_of
 from cclmark.journal.schema import Machine
 from cclmark.journal.surroundings import surroundings_changed
-from cclmark.kinds.pairs.plan import PairCases
 from cclmark.work.cases import Sweep, UnevenPattern
 from cclmark.work.outline import differences, outline_of
 from cclmark.work.transfers import TransferPlan
@@ -118,12 +117,6 @@ def test_the_matrices_of_alltoallv_are_part_of_the_plan():
     assert "matrices" in differences(outline_of(one, 2, 2), outline_of(other, 2, 2))[0]
 
 
-def test_pairs_of_many_devices_have_a_short_outline():
-    outline = outline_of(PairCases(CASES, 200), 200, 200)
-    assert outline == outline_of(PairCases(CASES, 200), 200, 200)
-    assert differences(outline, outline_of(PairCases(CASES, 201), 201, 201))
-
-
 def test_what_changed_on_the_machine():
     there, here = header(CASES), header(CASES)
     assert surroundings_changed(there, here) == []
@@ -133,16 +126,3 @@ def test_what_changed_on_the_machine():
         "kernel: 6.8 before, 6.9 now",
         "NCCL_ALGO: not set before, Ring now",
     ]
-
-
-variables = st.dictionaries(
-    st.sampled_from(["NCCL_A", "NCCL_B", "NCCL_C"]), st.sampled_from(["", "1", "2"])
-)
-
-
-@given(there=variables, here=variables)
-def test_each_variable_that_changed_is_named_once(there, here):
-    changed = [name for name in sorted({*there, *here}) if there.get(name) != here.get(name)]
-    headers = [header(CASES), header(CASES)]
-    headers[0].environment, headers[1].environment = there, here
-    assert [text.partition(":")[0] for text in surroundings_changed(*headers)] == changed

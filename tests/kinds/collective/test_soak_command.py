@@ -31,21 +31,6 @@ def test_it_stops_when_its_time_is_over(cclmark, no_leaks):
     assert "drift: the first and the last" in run.out
 
 
-def test_it_stops_within_a_case_of_its_time(cclmark):
-    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.05", "--inject", "delay:rank=1,ms=50")
-    assert len(run.journal.results) == 1
-
-
-def test_libraries_share_the_time(cclmark):
-    libraries = ("--ccl", "shm,bridge", "--islands", "0-0,1-1")
-    run = cclmark(*SWEEP, *ON_HOST, "--duration", "0.5s", *libraries)
-    ccls = [it.case.ccl for it in run.journal.results]
-    assert ccls == sorted(ccls, key=["shm", "bridge"].index)
-    assert set(ccls) == {"shm", "bridge"}
-    assert run.out.count(", bandwidths in GB/s") == 2
-    assert run.err.count("device conditions unknown") <= 1
-
-
 def test_wrong_data_is_seen_in_every_cycle(cclmark):
     fault = ("--inject", "corrupt:rank=1,index=3")
     run = cclmark(*SWEEP, *ON_HOST, "--duration", "1s", *fault, code=1)

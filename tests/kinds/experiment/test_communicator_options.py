@@ -1,15 +1,12 @@
-"""Options of a communicator: ``--config``, ``--vary config.NAME``, and their checks."""
+"""Options of a communicator, their checks, and which settings of a variant had no effect."""
 
-import contextlib
 from pathlib import Path
 
 import click
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
-from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.options.case_request import check_config
@@ -19,7 +16,6 @@ from cclmark.work.cases import Case
 from cclmark.work.library_settings import find_setting, options_of, settings_of, unknown_option
 from cclmark.work.variants import COMMUNICATOR, Assignment, Variant, parse_vary
 from goldens import refusal, require_outcomes
-from samples import header_of, usual_settings
 
 NCCL_OPTIONS = {
     *("config.maxCTAs", "config.minCTAs", "config.CTAPolicy", "config.cgaClusterSize"),
@@ -64,16 +60,6 @@ def test_the_options_of_a_library_are_those_of_its_file():
 
 
 CONFIG = CommunicatorOptions.__dataclass_fields__["config"].metadata["settings"]["type"]
-
-
-@given(st.text())
-def test_any_text_is_parsed_or_refused(text):
-    try:
-        CONFIG.convert(text, None, None)
-    except click.BadParameter as error:
-        assert "write NAME=VALUE" in error.message
-    with contextlib.suppress(UsageError):
-        parse_vary(f"config.{text}")
 
 
 def test_texts_and_values_of_options():
@@ -149,8 +135,38 @@ def test_an_option_without_effect_is_recognised(options, ran, message):
     assert bool(found) == bool(message)
 
 
-def test_runs_with_other_options_are_not_comparable():
-    settings = usual_settings(config={"minCTAs": "8", "maxCTAs": "16"})
-    [words] = unusual_method(header_of(settings), "nccl")
-    assert words == "communicators with minCTAs=8 maxCTAs=16"
-    assert is_of_method(words)
+NAME = "OMPI_MCA_coll_tuned_allreduce_algorithm"
+MPI_CASE = Case("all_reduce", "mpi", 2, "float32", 1024, 256, False, reduction="sum")
+RING = Variant((Assignment(NAME, "ring"),))
+
+
+REASON = "it requires coll_tuned_use_dynamic_rules=true"
+IGNORED = Explanation(0, reason="unknown", ignored={NAME: REASON})
+SELECTED = Explanation(0, source="variables", kernel="ring", algorithm="ring")
+OTHER = Variant((Assignment("OMPI_MCA_coll", "^han"),))
+
+
+@pytest.mark.parametrize(
+    ("variant", "ran", "usual", "reason"),
+    [
+        (RING, IGNORED, None, f"{NAME}: {REASON}"),
+        (OTHER, IGNORED, None, ""),
+        (RING, SELECTED, SELECTED, ""),  # a setting that selects proves nothing
+    ],
+)
+def test_a_setting_that_the_library_ignores_has_no_effect(variant, ran, usual, reason):
+    assert without_effect(variant, MPI_CASE, ran, usual) == reason
+
+
+def test_a_variable_of_other_libraries_has_no_effect_on_the_built_in_one():
+    def reason(ccl, *assignments):
+        variant = Variant(tuple(Assignment(*one) for one in assignments))
+        return without_effect(variant, replace(MPI_CASE, ccl=ccl), None, None)
+
+    of_hccl, streaming = ("HCCL_BUFFSIZE", "10"), ("CCLMARK_SHM_STREAM_BYTES", "10")
+    assert reason("shm", of_hccl) == "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"
+    for ccl, name in (("shm", streaming), ("shm", ("SOME_NAME", "10")), ("mpi", of_hccl)):
+        assert reason(ccl, name) == ""
+    assert reason("hccl", of_hccl) == ""
+    # It may have one where its library runs.
+    assert reason("shm", ("OMPI_MCA_coll", "^han"), ("library", "mpi")) == ""

@@ -59,20 +59,6 @@ def test_what_the_library_cannot_have_is_refused(refusals, fake_cuda):
     refusals("refused_on_fakes.txt", fake_cuda.env())
 
 
-def test_a_variable_of_another_library_is_not_ranked_on_the_host(cclmark):
-    run = cclmark(
-        *("experiment", "broadcast", *ON_HOST, "--vary", "HCCL_BUFFSIZE=10"),
-        "--allow-unknown-settings",
-    )
-    reason = "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"
-    assert {(one.effect, one.reason) for one in effects(run.journal).values()} == {
-        ("no effect", reason)
-    }
-    assert f"  notice     {reason}\n" in run.out
-    assert f"HCCL_BUFFSIZE=10: no effect: {reason}" in run.out
-    assert "geometric mean" not in run.out
-
-
 def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
     """The fake's wrong elements appear with the variable only."""
     name = "CCLMARK_FAKE_NCCL_CORRUPT"
@@ -132,7 +118,6 @@ def test_ranks_that_ran_different_operations_have_exit_code_3_and_no_verdict_on_
     ("fault", "status"),
     [
         ("FAIL=1:CommInitRank", "died"),
-        ("FAIL=1:AllReduce", "died"),
         ("HANG=1:AllReduce", "timeout"),
     ],
 )
@@ -189,18 +174,6 @@ BISECTION = (
     *("experiment", "all_reduce", "--devices", "host:2", "-b", "4K", "-e", "4K", "-n", "1"),
     *("-w", "0", UNKNOWN, "--keep", "1%", "--bisect"),
 )
-
-
-def test_a_bisection_measures_values_and_prints_their_shares(cclmark):
-    run = cclmark(*BISECTION, "SOME_NUMBER=1:2")
-    assert "SOME_NUMBER=1 is the smallest value that keeps 1 % of the best bandwidth" in run.out
-    trials = run.journal.of(TrialResult)
-    explained = [one for one in trials if one.explanation and one.explanation.source == "engine"]
-    for some in (trials, explained):
-        values = {one.trial.variant.value_of("SOME_NUMBER") for one in some}
-        assert values == {"", "1", "2"}
-    assert "the first round of 2 values took" in run.err + run.out
-    assert [one.index for one in trials] == list(range(len(trials)))
 
 
 def interrupted(background, arguments):

@@ -1,12 +1,10 @@
 """Variables of the built-in libraries shm and bridge: their effect, and values that are wrong."""
 
 import csv
-import json
 
 import pytest
 
 from cclmark.kinds.experiment.result import TrialResult
-from cclmark.work.library_settings import settings_of
 
 KIB, MIB = 1 << 10, 1 << 20
 SHORT = ("-n", "1", "-w", "0")
@@ -39,23 +37,6 @@ def test_shm_explains_what_the_variables_change(cclmark, variables, inlined, pas
     assert {size for size, text in ran.items() if text.endswith("past the cache")} == past_cache
     assert all(result.verification.wrong == 0 for result in run.journal.results)
     assert variables.items() <= run.journal.header.environment.items()
-
-
-def test_variants_of_an_experiment_are_observed(cclmark):
-    run = cclmark(
-        *("experiment", *SHM, "--vary", "CCLMARK_SHM_INLINE_BYTES=512,8K"),
-        *("-b", "4K", "-e", "4K", "--rounds", "2", *SHORT),
-    )
-    ran = {
-        one.trial.variant.describe(): one.explanation.kernel
-        for one in run.journal.of(TrialResult)
-        if one.explanation is not None
-    }
-    assert ran == {
-        "default": "each rank reduces one slice",
-        "CCLMARK_SHM_INLINE_BYTES=512": "each rank reduces one slice",
-        "CCLMARK_SHM_INLINE_BYTES=8K": "inline in announcements",
-    }
 
 
 def test_communicators_of_a_bridge_are_created_one_after_the_other(cclmark):
@@ -106,11 +87,9 @@ NO_COMPILER = {"CCLMARK_NVRTC_LIBRARY": "/nonexistent/libnvrtc.so", "CCLMARK_CAC
         (BRIDGE[3:], "64K", 64 * KIB, {"CCLMARK_BRIDGE_WHOLE_BYTES": "64K"}),
         # The default of the threshold depends on the group.
         (FOUR, "512K", 512 * KIB, {}),
-        (FOUR, "9M", 9 * MIB // 2, {}),
         (("-g", "4", "--islands", "0,1-3"), "4608K", 3 * MIB // 2, {}),
         ((*FOUR, "--through-host"), "512K", 256 * KIB, {}),
         (FOUR_OF_HOST, "8K", 4 * KIB, {}),
-        ((*FOUR_OF_HOST, "--through-host"), "256K", 256 * KIB, {}),
         # Parts are smaller where whole results cost more: with PCIe, and where the host reduces.
         (FOUR, "512K", 256 * KIB, {"CCLMARK_FAKE_NO_NATIVE_ATOMICS": "1"}),
         (FOUR, "512K", 256 * KIB, NO_COMPILER),
@@ -126,7 +105,6 @@ def test_the_steps_of_a_bridge_follow_from_the_threshold(
 @pytest.mark.parametrize(
     ("command", "name", "value", "words"),
     [
-        (SHM, "CCLMARK_SHM_INLINE_BYTES", "1M", "not allowed: set a size in bytes from 0 to 65536"),
         (BRIDGE, "CCLMARK_BRIDGE_HOST_SLOT_BYTES", "100000", "a multiple of 4096"),
         (BRIDGE, "CCLMARK_BRIDGE_WHOLE_BYTES", "", "not a size: set a size in bytes from 0 to"),
         (SHM, "CCLMARK_SHM_INLINE_BYTES", "8 ", "not a size: set a size in bytes from 0 to 65536"),
@@ -137,13 +115,3 @@ def test_a_value_that_is_not_allowed_ends_the_run(cclmark, command, name, value,
     quoted = f"'{value}'" if value in ("", "8 ") else value
     assert f"{name}={quoted}: " in run.message
     assert words in run.message
-
-
-@pytest.mark.parametrize("ccl", ["shm", "bridge"])
-def test_settings_lists_values_in_effect(cclmark, ccl):
-    [first, *_] = settings_of(ccl)
-    run = cclmark("settings", "--ccl", ccl, "--format", "json", env={first.name: "4K"})
-    listed = {one["name"]: one for one in json.loads(run.out)["settings"]}
-    assert (listed[first.name]["value"], listed[first.name]["source"]) == ("4K", "environment")
-    assert set(listed) == {one.name for one in settings_of(ccl)}
-    assert all(one["source"] == "default" for name, one in listed.items() if name != first.name)

@@ -54,13 +54,6 @@ def result(stage, status="died", reason="for the test"):
     return TrialResult(0, Trial(DEFAULT, 0, CASE, stage), status, reason=reason)
 
 
-@pytest.mark.parametrize("stages", [[], [SEARCH]])
-def test_trials_of_the_search_count_again(journal, stages):
-    """Also of a run that was interrupted before its first one."""
-    found = read(journal([result(stage) for stage in stages])).results
-    assert [one.trial.stage for one in found] == stages
-
-
 def test_journals_of_other_runs_are_refused(journal):
     with pytest.raises(UsageError, match="not the journal of cclmark tune"):
         read(journal([result("")]))

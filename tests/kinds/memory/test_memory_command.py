@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.memory.figures import changed_meanwhile, listed_bytes, taken_in
-from holding import held
 from patience import waits
-from places import RESULTS, TESTS
 from refusals import require_refusals
 
 MIB = 1 << 20
@@ -157,13 +155,6 @@ def test_a_library_without_the_function_says_so(on_fakes):
     assert "The number of channels is unknown" in run.out
 
 
-def test_a_library_that_refuses_to_report_is_measured_nevertheless(on_fakes):
-    first, second = by_rank(on_fakes("all_reduce", NCCL_FAIL="1:CommMemStats"))
-    assert first.not_stated == ""
-    assert "ncclCommMemStats" in second.not_stated
-    assert (first.status, second.status) == ("ok", "ok")
-
-
 def test_hccl_takes_what_its_buffers_explain(cclmark, fake_cuda):
     env = {
         "CCLMARK_ASCENDCL_LIBRARY": str(fake_cuda.cuda.with_name("libascendcl.so")),
@@ -232,17 +223,6 @@ def test_the_bridge_lists_its_slots(cclmark):
         assert own["announcements of this rank"].owner == "library"
 
 
-@pytest.mark.started  # a process that is forked from another one may have loaded torch before
-def test_torch_supports_only_in_place(cclmark, torch):
-    run = cclmark("memory", "all_reduce", "--ccl", "torch:gloo", "--devices", "host:1")
-    (result,) = run.journal.results
-    assert result.status == "ok"
-    assert result.memory.case.in_place
-    loaded, created = result.stages[:2]
-    assert taken_in(loaded).rss_bytes > 10 * MIB
-    assert created.owner == "library"
-
-
 @pytest.mark.parametrize(
     ("sizes", "code", "statuses"),
     [
@@ -278,20 +258,6 @@ def test_a_rank_killed_in_the_middle(background, no_leaks):
     assert "ended early: rank 1" in ended.out
 
 
-def test_an_operation_that_hangs_is_named(on_fakes):
-    run = on_fakes("all_reduce", *waits(3), NCCL_HANG="1:AllReduce", code=4)
-    assert "warm-up of all_reduce 1 MiB" in run.message
-
-
-def test_a_rank_that_does_not_load_the_library_ends_the_run(background, tmp_path):
-    env = held(tmp_path, 1, "loading the library")
-    run = background("memory", "all_reduce", *ON_HOST, *waits(20), env=env)
-    workers = run.wait_for_workers(2)
-    run.wait_for_phase(1, "loading the library")
-    run.signal(workers[0], signal.SIGKILL)
-    assert "rank 0" in run.finish(code=4).message.splitlines()[0]
-
-
 def test_a_journal_is_continued(cclmark, cut):
     command = ("memory", "all_reduce", *ON_HOST, "-b", "1M", "-e", "4M", "-f", "2")
     whole = cclmark(*command)
@@ -320,30 +286,3 @@ def test_an_argument_of_a_journal_does_not_become_an_option(cclmark, tmp_path):
 def test_invalid_options(tag, tmp_path, refused, torch):
     require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["memory"])
     refused("memory", "all_reduce", "--ccl", "hccl", because="ascendcl", code=3)
-
-
-def test_a_barrier_has_buffers_too(cclmark):
-    run = cclmark("memory", "barrier", *ON_HOST)
-    assert {result.status for result in run.journal.results} == {"ok"}
-    assert "barrier · shm, 2 ranks" in run.out
-
-
-@pytest.mark.parametrize(
-    "journal",
-    [RESULTS / "h100x1" / "memory_all_reduce_2G.jsonl", TESTS / "journals" / "memory.jsonl"],
-    ids=["one", "two"],
-)
-def test_every_table_is_one_block_of_100_columns_and_wide_has_all(cclmark, journal):
-    narrow = {"COLUMNS": "100"}
-    text = cclmark("export", journal, "--format", "table", env=narrow).out
-    blocks = [one for one in text.split("\n\n") if one.lstrip().startswith(("stages", "buffers"))]
-    assert len(blocks) == 2
-    assert max(len(line) for block in blocks for line in block.splitlines()) <= 100
-    heads = (["device", "PSS"], ["used", "elements"])
-    for block, titles in zip(blocks, heads, strict=True):
-        assert all(title in block for title in titles)
-    assert text.count("  ranks  buffer ") == 1
-    assert len([line for line in text.splitlines() if line.startswith("  stage  ")]) == 1
-    assert "address" not in text
-    wide = cclmark("export", journal, "--format", "table", "--wide", env=narrow).out
-    assert all(title in wide for title in ("  shared", "  begins with", "  address"))

@@ -12,7 +12,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer, LibraryDescription, Verification, WrongOutput
 from cclmark.kinds.memory import figures
 from cclmark.kinds.memory.document import memory_sentences
-from cclmark.kinds.memory.plan import MEMORY, RankMemories, RankMemory
+from cclmark.kinds.memory.plan import MEMORY, RankMemory
 from cclmark.kinds.memory.result import (
     LibraryChannels,
     MemoryBuffer,
@@ -24,7 +24,6 @@ from cclmark.kinds.memory.run import channels_in, memory_in, process_memory
 from cclmark.kinds.registry import KINDS
 from cclmark.report.exports import export_content
 from cclmark.work.cases import Case
-from cclmark.work.outline import differences, outline_of
 from goldens import require_golden, require_outcomes
 
 MIB = 1 << 20
@@ -132,36 +131,6 @@ def test_changes_between_stages_are_of_other_processes(drift, change):
     assert figures.changed_meanwhile(result_of(0, drift=drift)) == change
 
 
-def test_ranks_with_equal_stages_are_one_group():
-    results = [result_of(0), result_of(1), result_of(2, created=96), result_of(3)]
-    groups = figures.alike(results, header_of().devices)
-    assert [[one.memory.rank for one in group] for group in groups] == [[0, 1, 3], [2]]
-    stated = result_of(1)
-    stated.stages[3].after.stated["GpuMemTotal"] = 7
-    assert len(figures.alike([result_of(0), stated], header_of().devices)) == 2
-    # Free memory of the host does not separate ranks.
-    of_host = header_of(runtime="host").devices
-    results = [result_of(0), result_of(1, created=96)]
-    assert len(figures.alike(results, of_host)) == 1
-    skipped = replace(results[1], status="skipped", reason="no room")
-    assert len(figures.alike([results[0], skipped], of_host)) == 2
-
-
-def test_equal_buffers_of_ranks_are_one_row():
-    rows = figures.same_buffers([result_of(rank) for rank in range(3)])
-    assert {tuple(one.ranks) for one in rows} == {(0, 1, 2)}
-    assert [(one.buffer.purpose, one.number, one.first_values, one.address) for one in rows] == [
-        ("input", 1, "1 2", None),
-        ("output", 1, None, "0x9000"),
-        ("slots of another rank", 2, "", None),
-    ]
-    larger = result_of(1)
-    larger.buffers[0] = replace(larger.buffers[0], size_bytes=5 * MIB)
-    rows = figures.same_buffers([result_of(0), larger])
-    assert [(one.buffer.purpose, one.ranks) for one in rows[:2]] == [("input", [0]), ("input", [1])]
-    assert [one.first_values for one in rows[:2]] == ["1 2", "1 2"]
-
-
 def printed(format, header, results):
     table = exporter_of(KINDS[MEMORY], format)
     return table.begin(header) + "".join(map(table.add, results)) + table.end(Footer("", 0, 1.0))
@@ -249,16 +218,6 @@ def test_ranks_that_share_a_device_are_named():
     assert "all_reduce 1 MiB" in printed("markdown", header, [result_of(0, stages=[], buffers=[])])
 
 
-def test_a_case_is_printed_when_its_last_rank_has_reported():
-    table = exporter_of(KINDS[MEMORY], "table")
-    table.begin(header_of())
-    assert [table.add(result_of(rank)) for rank in (2, 0, 3)] == ["", "", ""]
-    whole = printed("table", header_of(), [result_of(rank) for rank in range(4)])
-    text = table.add(result_of(1))
-    assert "stages of ranks 0-3: all_reduce 1 MiB" in text
-    assert whole.endswith(text + table.end(Footer("", 0, 1.0)))
-
-
 def test_ranks_of_two_cases_may_arrive_mixed():
     larger = replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
     table = exporter_of(KINDS[MEMORY], "table")
@@ -276,14 +235,6 @@ def test_ranks_of_two_cases_may_arrive_mixed():
     assert "ended early: rank 1 died" in rest
 
 
-def test_a_table_of_many_different_ranks_ends():
-    case = replace(CASE, ranks=40)
-    results = [result_of(rank, case=case, created=rank) for rank in range(40)]
-    text = printed("table", header_of(devices=40), results)
-    assert text.count("communicator destroyed") == 8
-    assert "32 more ranks, each different: see the journal" in text
-
-
 def test_ranks_of_the_host_have_no_device_memory():
     """The free memory of a host device is that of the whole host, which other programs change."""
     header = header_of(runtime="host")
@@ -296,16 +247,6 @@ def test_ranks_of_the_host_have_no_device_memory():
     assert "cclmark_memory_resident_taken_bytes{" in gauges
     assert "cclmark_memory_device_taken_bytes{" not in gauges
     assert "Device memory is the change" not in printed("table", header, [result_of(0)])
-
-
-def test_plans_of_other_sizes_differ():
-    larger = replace(CASE, size_bytes=2 * MIB, count=MIB // 2)
-    one = outline_of(RankMemories([CASE], 4), 4, 4)
-    other = outline_of(RankMemories([larger], 4), 4, 4)
-    assert differences(one, one) == []
-    assert differences(one, other) == [
-        "sizes (-b, -e, -f, -i): 1MiB only in the journal, 2MiB only in this command"
-    ]
 
 
 def test_a_check_on_the_host_is_compared_with_hccl_tests():

@@ -113,20 +113,3 @@ def test_latencies_alone_may_be_too_long(cclmark):
     alone = "no line rate is enough: with latencies between nodes alone"
     assert f"notable    16,384 GPUs: {alone}" in run.out
     assert "verdict    not enough" in run.out
-
-
-def test_the_page_has_the_tables_and_a_chart(cclmark, tmp_path):
-    run = cclmark(*FSDP, "--network", "8x400")
-    page = tmp_path / "page.html"
-    cclmark("report", str(run.journal_path), "-o", str(page))
-    text = page.read_text()
-    assert "exposed communication of 64 GPUs" in text
-    assert "needed network between nodes" in text.lower()
-
-
-def test_python_gets_the_same(cclmark):
-    import cclmark as package
-
-    run = package.measure("need", model="llama3-8b", gpus="8,64", parallel="zero=3")
-    assert run.kind == "need"
-    assert run.rows[1].needed.bps == results_of(cclmark(*FSDP))[1].needed.bps

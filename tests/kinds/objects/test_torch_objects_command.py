@@ -100,12 +100,6 @@ def of_fake(cclmark, torch, tmp_path):
     return run
 
 
-def test_wrong_data_of_the_tensor_call_are_found(of_fake):
-    (found,) = of_fake("broken", "flag", 1).journal.of(ObjectResult)[0].findings
-    assert (found.rank, found.of) == (1, "tensors")
-    assert found.text.endswith("first at index 0: expected 1, got 2")
-
-
 def test_what_one_rank_refuses_and_what_is_no_object_end_the_run_with_the_reason(of_fake):
     message = of_fake("broken", "broadcast", 4).message
     assert "torch.distributed: out of luck" in message

@@ -8,7 +8,6 @@ import pytest
 
 from cclmark.kinds.overlap.figures import figures_of, summaries_of
 from cclmark.kinds.overlap.result import OverlapResult
-from examples import exhaustive
 from refusals import require_refusals
 
 # Shorter operations of ranks that share processors are repeated with longer and longer phases.
@@ -105,10 +104,6 @@ CORRECT = "CCLMARK_CUBLASLT_LIBRARY is set to this path: correct or unset it"
     [
         (("--matrix", "32768"), {"products": True}, rf"{LARGE}(.|\n)*use a smaller --matrix"),
         ((), {"products": True, **UNSUPPORTED}, FAILED),
-        (
-            *((), {"products": True, "CCLMARK_FAKE_ARCHITECTURE": "70"}),
-            r"cublasLtMatmulAlgoGetHeuristic(.|\n)*not supported",
-        ),
         ((), {}, rf"pip install nvidia-cublas(.|\n)*{CORRECT}"),
     ],
 )
@@ -137,16 +132,6 @@ def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):
     assert len(explained) == 2  # each once, though measured in two rounds
     assert "ran with NCCL_PROTO=Simple: " in run.out
     assert any(one.together.enqueue_s for one in results if one.together is not None)
-
-
-@pytest.mark.parametrize("kind", [exhaustive("local"), "symmetric"])
-def test_registered_buffers_beside_a_product(cclmark, fake_cuda, kind):
-    words = (*ON_ONE_FAKE, "--vary", f"registration={kind}")
-    results = results_of(cclmark(*words, env=fake_cuda.env(products=True)))
-    assert {one.status for one in results} <= {"ok", "skipped"}
-    variants = {one.overlap.variant.describe() for one in results}
-    assert variants == {"default", f"registration={kind}"}
-    assert all(one.is_checked and not one.compute_findings for one in results)
 
 
 @pytest.mark.parametrize("misread", ["factors", "transposed"])

@@ -1,17 +1,14 @@
 """Overlaps: the operations that count, the phases on a rank, summaries and words."""
 
 import math
-from itertools import product
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.statistics import NORMAL_975
-from cclmark.document.blocks import Evidence
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import LibraryDescription, Verification, WrongOutput
 from cclmark.kinds.overlap import document as documents
@@ -73,13 +70,6 @@ def test_a_ratio_with_a_wide_interval_is_not_said(apart, is_said):
     assert (documents.ratio_text(ratio) == "cannot be said") != is_said
     found = documents.slow_down_text(SlowDown(1e-3, 1e-3, ratio))
     assert found == documents.ratio_text(ratio)
-
-
-def test_the_severity_of_rounds_that_differ_too_much_is_unknown():
-    (one,) = documents.findings_on_largest(summaries_of(beside(5e-3, 0.5)))
-    assert one.severity == "unknown"
-    (one,) = documents.findings_on_largest(summaries_of(beside(5e-3, 5.01e-3, 5.02e-3)))
-    assert one.severity != "unknown"
 
 
 def test_the_work_of_a_compute():
@@ -149,50 +139,6 @@ def test_a_placement_is_compared_with_the_default_placement():
     found = {one.variant: one for one in summaries_of(results)}
     assert found[placed].compute.against_usual.ratio == pytest.approx(1.5)
     assert "default" in documents.against_title([found[placed]])
-
-
-def test_summaries_are_by_size_and_then_by_variant():
-    """In the order of the results."""
-    planned = product(range(2), (DEFAULT, FEW), (SMALL, LARGE))
-    results = [result(index, *one) for index, one in enumerate(planned)]
-    order = [*product((SMALL, LARGE), (DEFAULT, FEW))]
-    assert [(one.case, one.variant) for one in summaries_of(results)] == order
-    assert [(one.case, one.variant) for one in summaries_of(reversed(results))] == order[::-1]
-
-
-def test_failures_and_doubts_have_their_evidence():
-    died = failed(1)
-    assert (died.report, died.is_measured) == ("report", False)
-    evidence = [one.evidence for one in documents.remarks_of(summaries_of([doubtful(), died]))]
-    assert (Evidence.of("evaluated", 0.2, "default 1 GiB", 0.5),) in evidence
-
-
-@pytest.mark.parametrize(("together_s", "is_reported"), [(5.5e-3, True), (4.4e-3, False)])
-def test_execution_in_turns_is_reported(together_s, is_reported):
-    """Then each takes as long as both alone, and the rates that remain add up to one."""
-    one = result(0, 0, communication_s=together_s, compute_s=together_s)
-    (turns,) = summaries_of([one])
-    assert turns.combined_rate == pytest.approx(5.5e-3 / together_s)
-    sentences = [it.sentence for it in documents.remarks_of([turns])]
-    assert any("executed in turns" in it for it in sentences) is is_reported
-
-
-def test_figures_of_no_time_are_rejected():
-    line = msgspec.json.encode(result(0, 0))
-    assert msgspec.json.decode(line, type=OverlapResult).figures is not None
-    zero = line.replace(b'"compute_s":0.002', b'"compute_s":0.0')
-    with pytest.raises(msgspec.ValidationError):
-        msgspec.json.decode(zero, type=OverlapResult)
-
-
-def test_wrong_data_is_attributed_to_the_collective_or_to_the_compute():
-    found = [*documents.wrong_findings([wrong()])]
-    figures = [(figure.name, figure.value) for one in found for figure in one.evidence]
-    assert figures == [("wrong", 3), ("compute_wrong", 1)]
-    row = {one.key: one.cell(wrong()) for one in documents.FIELDS.all}
-    assert (row["wrong"], row["compute_wrong"]) == (3, 1)
-    assert row["slow_down"] == pytest.approx(1.25)
-    assert row["compute_beside_per_s"] == pytest.approx(2 * 8192**3 / 2e-3)
 
 
 def doubtful():
@@ -408,16 +354,6 @@ def measured(session, number=0):
     compute = SimpleNamespace(implementation="none", path="")
     runner = OverlapRunner(session, rank, SimpleNamespace(check=0, seed=1), compute, is_host=False)
     return runner.run(0, Overlap(DEFAULT, number, SMALL, MATMUL))
-
-
-def test_phases_have_the_lengths_of_one_attempt_in_the_order_of_the_round():
-    for number in range(7):
-        session = ScriptedSession(0)
-        assert measured(session, number).attempts == 1
-        assert [PHASES.index(name) for name, _, _ in session.phases] == list(phase_order(number))
-        both = next(one for one in session.phases if one[0] == "together")
-        assert ("communication", both[1], 0) in session.phases
-        assert ("compute", 0, both[2]) in session.phases
 
 
 @pytest.mark.parametrize("apart", [1, 3, 9])

@@ -3,8 +3,6 @@
 import html
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
@@ -89,12 +87,10 @@ def test_every_format_has_the_same_findings(journal):
     ("value", "usual", "lower_is_better", "text"),
     [
         (12.4, 13.28, True, "7% lower, better"),
-        (20.0, 10.0, True, "100% higher, worse"),
         (226.7, 394.5, False, "43% lower, worse"),
         (400.0, 200.0, False, "100% higher, better"),
         # A link that moves data is not 100% slower.
         (0.9941, 200.0, False, "a factor of 201 lower, worse"),
-        (0.004, 400.0, False, "a factor of 100,000 lower, worse"),
         (1.2, 200.0, False, "99% lower, worse"),
         (0.0, 200.0, False, "100% lower, worse"),
     ],
@@ -140,47 +136,11 @@ def pair_of(item):
     return item.flows[0] if isinstance(item, Transfer) else item.pair
 
 
-def test_sentences_of_a_terminal_have_its_width():
-    view = View(Journal(COPIES.header), columns=80, references=notes())
-    lines = exported(exporter_of(KINDS[P2P], "table", view), COPIES).splitlines()
-    (place,) = [place for place, line in enumerate(lines) if line.startswith("  method ")]
-    method, rest = lines[place : place + 2]
-    assert method.startswith("  method     device events behind a gate, where streams can be held,")
-    assert rest.endswith("%), every last sample checked")
-    # The rows of a table are longer.
-    (table,) = document_of(document_of_transfers, run_of(COPIES.header)).closing
-    rows = tuple(f"  {row[0]}" for row in (table.head, *table.rows))
-    assert max(len(line) for line in lines if not line.startswith(rows)) <= 80
-    assert len(table.rows) == 12
-    assert [*table.rows[0]] == [
-        *("Unidirectional bandwidth, write, CE, 512 MiB", "395.93 GB/s"),
-        *("395.73 (DEV3, DEV0)", "396.05 (DEV2, DEV3)", "100% of 396.4 GB/s"),
-    ]
-    assert not table.rows[-4][-1], "a latency without a reference"
-
-
 def test_curves_have_the_medians_of_matrices_and_these_no_row():
     blocks = read_journal(H200X4 / "p2p_blocks.jsonl")
     (curves,) = document_of(document_of_transfers, NamedRun("", blocks)).closing
     assert isinstance(curves, Lines)
     assert curves.in_texts
-
-
-def test_no_pair_of_collectives_stands_out_where_times_say_little():
-    def sentences(journal):
-        return [
-            "".join(replayed(journal, "table")),
-            *(one.sentence for one in insights_on(journal)),
-        ]
-
-    words = "DEV0–DEV3: 8.77 µs, usual for NV18 6.31 µs (39% higher, worse): ping_pong, 8 B"
-    table, *others = sentences(PAIRS)
-    assert words in table
-    assert f"{words}." in others
-    crowded = Journal(replace(PAIRS.header, notices=[CROWDED]), PAIRS.results)
-    for text in sentences(crowded):
-        assert "usual for" not in text
-        assert "stands out" not in text
 
 
 def limited(runtime, limit_bytes_per_s):
@@ -260,45 +220,8 @@ def labels(*described):
     return device_labels([DeviceDescription(*one) for one in fields])
 
 
-PLACES = st.tuples(
-    st.sampled_from(["a", "b"]), st.integers(0, 3), st.sampled_from(["", "GPU 0", "NIC 1"])
-)
-
-
-@given(st.lists(PLACES, max_size=12))
-def test_no_two_devices_have_one_name(described):
-    found = labels(*described)
-    assert len(set(found)) == len(described)
-    assert not any(" " in name for name in found)  # a name is a word of a printed matrix
-
-
 def test_names_are_numbers_unless_these_repeat():
     gpus = [("a", 0, "H100"), ("a", 1, "H100")]
     assert labels(*gpus) == ["DEV0", "DEV1"]
     assert labels(*gpus, ("b", 0, "H100")) == ["HOST0:DEV0", "HOST0:DEV1", "HOST1:DEV0"]
     assert labels(*gpus, ("a", 1, "mlx5_1")) == ["H100#0", "H100#1", "mlx5_1"]
-
-
-@pytest.mark.parametrize(("launch_s", "launch_us"), [(2e-6, "2"), (0.0, "")])
-def test_columns_have_the_times_of_launches_and_bandwidths_in_their_units(launch_s, launch_us):
-    (one, *_) = COPIES.transfers
-    shown = {"launch_s": launch_s, "bytes_per_s": 3e9, "flow_bytes_per_s": [1.5e9]}
-    journal = Journal(COPIES.header, [replace(one, summary=replace(one.summary, **shown))])
-    text = "".join(replayed(journal, "csv", View(fields=["launch_us", "gbps", "total_gbps"])))
-    assert text == f"launch_us,gbps,total_gbps\n{launch_us},1.5,3\n"
-
-
-@pytest.mark.parametrize(
-    ("runtime", "cache_bytes", "is_within"),
-    [
-        ("host", 1 << 40, True),
-        ("host", 0, False),
-        ("host", 1 << 10, False),
-        ("cuda", 1 << 40, False),
-    ],
-)
-def test_copies_of_the_host_within_its_caches_are_called_so(runtime, cache_bytes, is_within):
-    machine = replace(COPIES.header.machine, cache_bytes=cache_bytes)
-    header = replace(COPIES.header, machine=machine, devices=devices_of(runtime))
-    text = "".join(replayed(Journal(header, COPIES.results), "table"))
-    assert ("fit into the last-level caches" in text) == is_within

@@ -1,6 +1,5 @@
 """``cclmark p2p`` on host devices and on the fake CUDA path."""
 
-import csv
 import re
 import subprocess
 import sys
@@ -55,36 +54,19 @@ def test_every_pair_is_measured_and_checked_by_every_means(cclmark):
     assert "one load of 8 bytes that waits for the one before" in run.out
 
 
-def test_the_limit_is_the_memory_of_the_host(cclmark):
-    run = cclmark(*ON_TWO, *ONE_WAY, "--display-ur", "1", "--format", "csv")
-    (limit,) = {one.limit_bytes_per_s for one in run.journal.header.relations}
-    assert limit > 0
-    for row in csv.DictReader(run.out.splitlines()):
-        share = float(row["gbps"]) * 1e9 / limit
-        assert float(row["share"]) == pytest.approx(share, rel=1e-3)
-    table = cclmark("export", run.journal_path, "--format", "table")
-    assert "copies in memory by all of a host at once" in table.out
-
-
 def test_latencies_and_kernels_of_processors_are_on_request(cclmark):
     run = cclmark(*ON_TWO, *SHORT)
     seen = {(one.transfer.measure, one.transfer.means) for one in run.journal.transfers}
     assert seen == {("unidirectional", "CE"), ("bidirectional", "CE")}
 
 
-@pytest.mark.parametrize(
-    ("scope", "way"),
-    [
-        ("all-pairs", "biBw"),
-        ("pairs,all-pairs,all-to-one,one-to-all,local", "uniBw"),
-    ],
-)
-def test_many_flows_at_once_arrive_where_they_should(cclmark, scope, way):
-    run = cclmark("p2p", "--devices", "host:3", *SHORT, "-p", way, "--scope", scope)
+def test_many_flows_at_once_arrive_where_they_should(cclmark):
+    scope = "pairs,all-pairs,all-to-one,one-to-all,local"
+    run = cclmark("p2p", "--devices", "host:3", *SHORT, "-p", "uniBw", "--scope", scope)
     assert statuses(run) == {"ok"}
     assert {one.transfer.scope for one in run.journal.transfers} == {*scope.split(",")}
     assert all(one.verification.wrong == 0 for one in run.journal.transfers)
-    assert ("all pairs at once reach" in run.out) == ("," in scope)
+    assert "all pairs at once reach" in run.out
 
 
 @pytest.mark.parametrize(
@@ -93,8 +75,6 @@ def test_many_flows_at_once_arrive_where_they_should(cclmark, scope, way):
         ("-n 4099 --buffer-offset 12 -k all", [16396]),
         ("-i 5 -y 8 -x 4000 -t CE -j 1", range(32, 16001, 4)),
         ("-b 4K -e 16K --verify 0", [4096, 8192, 16384]),
-        # Between the bounds are whole elements.
-        ("-b 4K -e 40K -f 1.5 -t CE", range(4096, 40961, 4)),
     ],
 )
 def test_sizes(cclmark, arguments, sizes):
@@ -102,7 +82,7 @@ def test_sizes(cclmark, arguments, sizes):
     assert statuses(run) == {"ok"}
     found = {one.transfer.size_bytes for one in run.journal.transfers}
     assert found <= {*sizes}
-    assert len(found) == (len(sizes) if isinstance(sizes, list) else 5 + ("-b" in arguments))
+    assert len(found) == (len(sizes) if isinstance(sizes, list) else 5)
     assert ("against message size: median over the pairs" in run.out) == (len(found) > 1)
     unchecked = all(one.verification is None for one in run.journal.transfers)
     assert unchecked == ("--verify" in arguments)
@@ -113,7 +93,6 @@ def test_sizes(cclmark, arguments, sizes):
     [
         ("-p uniBw", (1, 2), 0),
         ("-p biBw -j 1", (1, 0), 1),
-        ("-p uniBw --scope all-to-one", (2, 0), 1),
         # In a round of all pairs each cell says only what is its own.
         ("-p uniBw --scope all-pairs", (0, 1), 0),
     ],
@@ -137,14 +116,6 @@ def test_no_more_than_so_many_devices_are_shown(cclmark):
     assert "2 of 5 devices are not shown" in run.out
     assert pairs(run) == all_pairs(5)
     assert statuses(run) == {"ok"}
-
-
-def test_a_diagonal_latency_is_a_copy(cclmark):
-    latency = ("-p", "latency", "-t", "SM", "--enable-local-d2d", "--max-time", "0.02")
-    run = cclmark(*ON_TWO, *latency)
-    methods = {one.transfer.flows[0]: one.transfer.method for one in run.journal.transfers}
-    assert methods[0, 0] == methods[1, 1] == "copy"
-    assert methods[0, 1] == methods[1, 0] == "ping-pong"
 
 
 def test_a_latency_that_cannot_be_taken_so_is_said_to_be_left_out(cclmark):
@@ -187,7 +158,6 @@ def on_fakes(cclmark, fake_cuda):
         ("-m 1 -g 3 -p uniBw,latency -d write,read", (), 3),
         # Where handles are forbidden, descriptors serve.
         ("-m 1 -g 2 -p uniBw -d write,read", ("NO_IPC",), 2),
-        ("-a 1 -g 2 -t CE", (), 1),
         # The driver's call waits for the copy before it: never behind a closed gate.
         ("-a 1 -g 2 -t CE -r 5", (), 1),
     ],
@@ -338,45 +308,3 @@ def test_under_mpirun_the_first_process_measures_for_all(cclmark, fake_cuda, ran
         assert (run.out, run.written()) == ("", [])
     else:
         assert pairs(run) == all_pairs(3)
-
-
-def test_pccls_f_limits_the_matrix(cclmark):
-    words = ("--devices", "host:3", "-t", "CE", "-n", "1000", "-f", "2")
-    run = cclmark("p2pBandwidthLatencyTest", *words)
-    assert "DEV1" in run.out
-    assert "DEV2" not in run.out
-    assert "1 of 3 devices is not shown" in run.out
-
-
-@pytest.mark.parametrize("form", ["pccl", "markdown"])
-def test_a_text_without_place_for_it_is_followed_by_the_reason(cclmark, form):
-    words = (
-        "--devices",
-        "host:2",
-        "-t",
-        "CE",
-        "--begin",
-        "64K",
-        "--end",
-        "900G",
-        "--factor",
-        "1e7",
-    )
-    run = cclmark("p2pBandwidthLatencyTest", *words, "--format", form)
-    assert "n/a" in run.out
-    again = cclmark("export", run.journal_path, "--format", form)
-    for one in (run, again):
-        printed, silent = (one.err, one.out) if form == "pccl" else (one.out, one.err)
-        number = "2 of 4 transfers: " if form == "pccl" else ""
-        assert f"n/a: {number}requires 1.192 TiB of memory per device" in printed
-        assert "requires" not in silent
-
-
-def test_a_latency_of_host_devices_by_copy_is_described_as_calls_in_a_row(cclmark):
-    latency = (*ON_TWO, "-p", "latency", "-t", "CE", "--max-time", "0.01")
-    told = "mean time of a call that copies 16 bytes, many calls in a row, by the host's clock"
-    table = cclmark(*latency)
-    assert f"\n  {told}\n" in table.out
-    assert "by the device's clock" not in table.out
-    assert told not in table.err
-    assert f"latency: {told}" in cclmark(*latency, "--format", "pccl").err

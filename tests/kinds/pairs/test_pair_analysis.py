@@ -4,7 +4,6 @@ import itertools
 import math
 import random
 import re
-import sys
 
 import pytest
 from hypothesis import given
@@ -14,14 +13,13 @@ from msgspec.structs import replace
 from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
 from cclmark.document.explained import tables_of_pairs
 from cclmark.document.exporters import exporter_of
-from cclmark.document.grid import curves, grid_lines, visible_width
-from cclmark.document.paint import ansi, unpainted
+from cclmark.document.grid import curves
+from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
 from cclmark.journal import schema
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.summaries import summarise
 from cclmark.kinds.pairs import figures
-from cclmark.kinds.pairs.document import names_of
 from cclmark.kinds.pairs.plan import PairCases, probe_of
 from cclmark.kinds.registry import KINDS
 from cclmark.work.cases import Case, Sweep, UnevenPattern
@@ -192,17 +190,6 @@ def test_all_matrices_of_a_page_are_judged_together():
                 for n in range(50) for one in results]) == []  # fmt: skip
 
 
-def test_a_slow_pair_is_named_once_for_each_size_it_is_slow_at():
-    results = [
-        result(case(pair, size_bytes=size), 1e-3 if pair != (1, 2) else 1.5e-3)
-        for pair in pairs_of(4)
-        for size in (KIB, 4 * KIB, MIB)
-    ]
-    assert far(results) == [((1, 2), KIB), ((1, 2), MIB)]
-    found = figures.pair_deviations(figures.sweeps(results), linked(4))
-    assert found[0].usual_s == pytest.approx(1e-3)
-
-
 def test_pairs_are_compared_with_those_of_their_own_kind_of_link():
     def same_socket(a, b):
         return (a < 4) == (b < 4)
@@ -229,13 +216,6 @@ def test_the_bandwidth_is_of_the_median_time():
     (sweep,) = figures.sweeps([result(case(pair), time_s) for pair, time_s in times_s.items()])
     (point,) = sweep.points
     assert (point.time_s, point.bytes_per_s) == pytest.approx((3e-3, MIB / 3e-3))
-
-
-def test_series_are_told_apart_by_all_but_size_pair_and_root():
-    alike = [case(), case((1, 2), size_bytes=8, count=2), case(root=1)]
-    assert len({one.series() for one in alike}) == 1
-    others = [case(dtype="int8"), case(in_place=True), case(reduction="max"), case(ccl="shm")]
-    assert len({one.series() for one in [case(), *others]}) == 5
 
 
 UNCERTAIN = replace(result(case(), 1.0).summary, half_width=None)
@@ -287,11 +267,6 @@ def test_sizes_go_by_a_large_one_that_is_not_much_larger(number, factor):
     assert all(sizes[one] * 16 < sizes[probe] for one in range(probe) if one not in followers)
 
 
-@pytest.mark.parametrize("sizes", [[], [8], [8, 16], [8, 1 << 20, 1 << 30]])
-def test_too_few_sizes_have_no_probe(sizes):
-    assert probe_of(sizes) is None
-
-
 def measured(sizes=((KIB, 2e-6), (MIB, 1e-3))):
     """All pairs of four devices; larger messages take longer between devices of higher numbers."""
     return [
@@ -326,7 +301,6 @@ MANY_SERIES = itertools.product(range(60), (KIB, MIB))
 TEXTS = {
     "usual": (measured(), 4, {}),
     "60-columns": (measured(), 4, {"width": 60}),
-    "200-columns": (measured(), 4, {"width": 200}),
     "csv": (measured(), 4, {"format": "csv"}),
     "markdown": (measured(), 4, {"format": "markdown"}),
     "two-devices-shown": (measured(), 4, {"most_devices": 2}),
@@ -363,60 +337,6 @@ def test_texts(name):
     require_golden(f"texts/pairs-{name}.txt", below.replace("\x1b", "␛"))
 
 
-def test_heat_says_how_good_a_value_is_and_takes_no_room():
-    painted, plain = table(measured(), paint=ansi), table(measured())
-    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
-
-
-def test_values_that_hardly_differ_have_about_one_colour():
-    def colours(of):
-        results = [result(case(pair), of(pair)) for pair in pairs_of(4)]
-        painted = table(results, paint=lambda text, style: f"<{style}>{text}")
-        rows = [line for line in painted.splitlines() if re.match(r" *DEV\d .*<heat", line)]
-        return [[*map(int, re.findall(r"<heat(\d)>", line))] for line in rows]
-
-    slow = colours(lambda pair: 3e-3 if pair == (0, 1) else 1e-3)
-    assert [*slow[0], *slow[4]] == [0, 6, 6] * 2, "in bandwidth and in time"
-    near = colours(lambda pair: 1e-3 * (1 + sum(pair) / 1000))
-    assert {one for row in near for one in row} == {3}
-
-
-def test_names_tell_series_apart():
-    series = [case(reduction="sum").series(), case(reduction="sum", dtype="int8").series()]
-    assert names_of(series) == ["all_reduce float32", "all_reduce int8"]
-    assert names_of(series[:1]) == ["all_reduce"]
-    in_place = [case(in_place=True).series()]
-    assert names_of(in_place) == ["all_reduce in-place"]
-    assert names_of([*series[:1], *in_place]) == ["all_reduce out-of-place", "all_reduce in-place"]
-
-
-def calls_of_table(devices):
-    """The number of calls of functions of Python that make the table of so many devices."""
-    results = [
-        result(case(pair, size_bytes=size, operation=operation))
-        for pair in pairs_of(devices)
-        for operation in ("all_reduce", "sendrecv")
-        for size in (KIB, MIB)
-    ]
-    count = 0
-
-    def called(_frame, event, _argument):
-        nonlocal count
-        count += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(called)
-    try:
-        table(results, devices=devices)
-    finally:
-        sys.setprofile(before)
-    return count
-
-
-def test_the_work_grows_with_the_number_of_pairs_only():
-    assert calls_of_table(48) < 5 * calls_of_table(24)  # four times as many
-
-
 def test_curves_are_where_their_values_are():
     lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, 80)
     top, bottom = lines[0].split("│"), lines[13].split("│")
@@ -430,22 +350,6 @@ def test_curves_are_where_their_values_are():
     assert any("abcdefg+" in line for line in same)
     for series in ([], [{}], [{1: 0.0, 2: 0.0}]):
         assert curves(series, {1: "a", 2: "b"}, 80) == []
-
-
-@given(st.dictionaries(st.integers(0, 60), st.floats(1e-6, 1e6), min_size=2), st.integers(40, 200))
-def test_a_chart_fits_its_width_and_keeps_the_last_place(values, width):
-    names = {place: f"{place}" for place in sorted(values)}
-    lines = curves([values], names, width)
-    assert max(map(len, lines)) <= width
-    assert lines[-1].split()[-1] == f"{max(values)}"
-    assert sum(line.count("a") for line in lines) <= len(values)
-
-
-def test_paint_takes_no_room():
-    assert visible_width(ansi("abc", "heat3")) == 3
-    lines = grid_lines(["r"], ["c"], [[ansi("1.00", "red")]], paint=unpainted, width=80)
-    assert visible_width(lines[0]) == visible_width(lines[1])
-    assert math.isclose(float(re.sub(r"\x1b\[[0-9;]*m", "", lines[1]).split()[1]), 1.0)
 
 
 def explained(pair, size, *, channels=4, reason="", **changes):

@@ -111,16 +111,6 @@ def test_one_by_one_measures_no_pair_beside_another(cclmark):
         assert pair == other or begin_s >= end_s - 0.01, "two pairs measured at the same time"
 
 
-def test_in_place_and_several_types(cclmark):
-    arguments = ("--placement", "both", "-d", "float32,int8", "-o", "sum,max")
-    spelt = ("--only", "AllReduce,PING-PONG,pingpong")
-    run = cclmark("pairs", "--devices", "host:3", *SHORT, *arguments, *spelt)
-    assert pairs(run) == all_pairs(3)
-    assert measured(run) == {"all_reduce", "ping_pong"}
-    assert {result.case.in_place for result in run.journal.results} == {False, True}
-    assert "all_reduce float32 in-place max" in run.out
-
-
 def test_corruption_is_found_at_its_pair_and_device_only(cclmark):
     fault = ("--inject", "corrupt:pair=2-1,index=3")
     run = cclmark("pairs", "--devices", "host:3", *ONE, *fault, code=1)
@@ -128,14 +118,6 @@ def test_corruption_is_found_at_its_pair_and_device_only(cclmark):
     assert wrong == {(1, 2)}
     assert "DEV1 got 1 wrong, first at index 3" in run.out
     assert "WRONG" in run.out
-
-
-def test_a_slow_pair_is_named(cclmark):
-    fault = ("--inject", "delay:pair=1-3,ms=300", "-n", "2", "-w", "1", "-e", "64")
-    run = cclmark("pairs", "--devices", "host:4", *HELD_UP, *fault)
-    named = [line for line in run.out.splitlines() if "usual for" in line]
-    assert "DEV1–DEV3" in named[0]
-    assert "all_reduce, 64 B" in named[0]
 
 
 def test_the_journal_has_each_case_as_soon_as_it_is_measured(background):
@@ -157,14 +139,6 @@ def test_the_journal_has_each_case_as_soon_as_it_is_measured(background):
     assert ended.err.count(advice) == 1
 
 
-def test_waiting_pairs_grant_those_that_measure_their_time(cclmark):
-    """Whoever waits for a late rank for so long leaves its processor to others."""
-    one = ("pairs", "--devices", "host:3", "--only", "all_reduce", "-b", "64", "-e", "64")
-    limits = ("--timeout", "2", "--max-time", "1.5", "--precision", "0.0001")
-    run = cclmark(*one, *limits, *delays(3, 300), "-w", "1")
-    assert len(run.journal.results) == 3
-
-
 def test_in_a_group_no_ping_waits_for_its_answer(cclmark):
     run = cclmark("pairs", "--devices", "host:2", *SHORT, "-m", "2", code=3)
     assert "ping_pong is omitted" in run.err
@@ -184,13 +158,6 @@ def test_bad_input_is_refused_before_anything_starts(tag, tmp_path):
     require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["pairs"])
 
 
-def test_every_pair_of_accelerators_has_a_communicator_of_its_own(cclmark, fake_cuda):
-    run = cclmark("pairs", "--devices", "cuda:0-2", *SHORT, env=fake_cuda.env())
-    assert pairs(run) == all_pairs(3)
-    assert statuses(run) == {"ok"}
-    assert "send and recv in turn" in {result.route for result in run.journal.results}
-
-
 def test_a_rank_that_dies_ends_the_run_for_those_who_rest_too(background, fake_cuda):
     sizes = ("-b", "64", "-e", "1M", "-f", "2", "-n", "50")
     words = ("pairs", "--devices", "cuda:0-2", "--one-by-one", *sizes)
@@ -199,16 +166,6 @@ def test_a_rank_that_dies_ends_the_run_for_those_who_rest_too(background, fake_c
     run.signal(pids[1], signal.SIGKILL)
     ended = run.finish(SOON_S, code=4)
     assert f"pid {pids[1]}) was killed by SIGKILL" in ended.message
-
-
-def test_a_rank_that_stops_while_it_rests_is_waited_for_in_vain(background):
-    """Only those that work look at the clock closely: they find out when they are done."""
-    words = ("-b", "64", "-e", "64K", "-n", "5", "-w", "1", *waits(3))
-    run = background("pairs", "--devices", "host:3", "--one-by-one", *words)
-    pids = run.wait_for_ranks()
-    run.signal(pids[2], signal.SIGSTOP)
-    ended = run.finish(3 + SOON_S, code=4)
-    assert f"rank 2 (host:2, pid {pids[2]}) is stopped" in ended.message
 
 
 @pytest.mark.parametrize(

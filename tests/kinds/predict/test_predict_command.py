@@ -1,6 +1,5 @@
 """``cclmark predict``."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -78,21 +77,6 @@ def bus_of(result):
     units = {"G": 1 << 30, "M": 1 << 20, "K": 1 << 10}
     texts = [f"{size // number}{unit}" for unit, number in units.items() if size >= number]
     return [*texts, str(size)][0]
-
-
-def test_formats_have_the_same_figures(cclmark, two_and_four):
-    arguments = ("predict", two_and_four, "--nodes", "16")
-    rows = [*csv.DictReader(cclmark(*arguments, "--format", "csv").out.splitlines())]
-    document = json.loads(cclmark(*arguments, "--format", "json").out)
-    results = document["predictions"]
-    assert len(rows) == len(results) == 3 * len(SIZES)
-    for row, one in zip(rows, results, strict=True):
-        if one.get("time_s"):
-            assert float(row["predicted_us"]) == pytest.approx(one["time_s"] * 1e6)
-    page = cclmark("report", cclmark(*arguments).journal_path, "-O", "page.html")
-    text = (page.directory / "page.html").read_text()
-    assert "Predictions for all_reduce" in text
-    assert "predicted-all_reduce-by-nodes" in text
 
 
 def test_runs_of_one_host_say_nothing_of_a_network(cclmark):

@@ -61,19 +61,6 @@ def test_calls_that_did_not_run_are_known_while_calls_are_matched(read):
     assert text.endswith("raise CCLMARK_PLUGIN_PAIRS [16777216]")
 
 
-@pytest.mark.parametrize(
-    ("losses", "text"),
-    [
-        ({"dropped": 4, "unplaced": 4}, "lost because the process called more distinct operations"),
-        ({"dropped": 4}, "did not fit: raise --calls"),
-    ],
-)
-def test_a_full_log_names_what_helps(read, losses, text):
-    (found,) = losses_of([read(communicator(2), ran(3), **losses)])
-    assert "4 of 6 events " in found
-    assert text in found
-
-
 def test_calls_that_are_not_read_are_stated(read):
     records = (communicator(2), ran(5), times(2, 5, 50, 9, 11, 1280), *[listed(2)] * 5)
     assert unlisted_of([read(*records)]) == []

@@ -1,13 +1,9 @@
 """Whether the calls of a step complete, against a simulation that visits all queues in turns."""
 
 import random
-import sys
-
-import pytest
 
 from cclmark.journal.schema import ProfiledCall
 from cclmark.work.profiled import ProfiledOperation
-from cclmark_programs.replay import deadlocks
 from cclmark_programs.replay.deadlocks import Launch, are_in_step, join_deadlocked
 from examples import examples
 
@@ -216,93 +212,3 @@ def test_random_programs_of_several_streams_get_an_order_in_which_they_complete(
         assert stuck_in_lists(found, groups) == [], seed
         # Lists in which the calls complete keep their order.
         assert found == wanted or not in_order, seed
-
-
-def test_collectives_of_a_group_on_several_streams_meet_in_the_order_of_the_lists():
-    operations = operations_of([(0, 1)])
-    calls = ((0, -1, 0),), ((0, -1, 1),), ((0, -1, 0),)
-    launches = as_launches([calls, calls])
-    assert join_deadlocked(launches, operations, [(0, 1)]) == []
-    assert as_tuples(launches) == [[*calls], [*calls]]
-    # Rank 1 lacks the second one.
-    launches = as_launches([calls, calls[::2]])
-    assert join_deadlocked(launches, operations, [(0, 1)]) == [0]
-
-
-def grids(ranks, calls):
-    """Ranks of a grid: collectives of rows of 8, some of columns, all in the same order."""
-    columns = [tuple(range(column, ranks, 8)) for column in range(8)]
-    rows = [tuple(range(begin, begin + 8)) for begin in range(0, ranks, 8)]
-    in_row, in_column = (
-        [(ProfiledCall(3 * group, 0.0, 1.0, 0),) for group in range(begin, end)]
-        for begin, end in ((8, 8 + len(rows)), (0, 8))
-    )
-    return [*columns, *rows], [
-        [Launch(in_row[rank // 8] if i % 4 else in_column[rank % 8]) for i in range(calls)]
-        for rank in range(ranks)
-    ]
-
-
-def grids_with_a_message(ranks, calls):
-    """The same after a message from one rank to another: the ranks are not in step."""
-    groups, launches = grids(ranks, calls)
-    sender, receiver = groups[0][:2]
-    launches[sender].insert(0, Launch((ProfiledCall(SEND, 0.0, 1.0, 0, 1),)))
-    launches[receiver].insert(0, Launch((ProfiledCall(RECV, 0.0, 1.0, 0, 0),)))
-    return groups, launches
-
-
-def pipelines(ranks, calls):
-    """Ranks that send to both neighbours in separate calls, as pipelines do."""
-
-    def of(kind, peer):
-        return (ProfiledCall(kind, 0.0, 1.0, 0, peer),)
-
-    launches = []
-    for rank in range(ranks):
-        kinds = [(RECV, rank - 1), (SEND, rank + 1), (RECV, rank + 1), (SEND, rank - 1)]
-        cycle = [of(*one) for one in kinds if 0 <= one[1] < ranks]
-        launches.append([Launch(one) for _ in range(calls // 4) for one in cycle])
-    return [tuple(range(ranks))], launches
-
-
-def stuck_in_steps(launches, operations, groups):
-    """The ranks that wait for ever, as the step of a program is searched for them."""
-    indices = [[one.first.index for one in own] for own in launches]
-    in_step = are_in_step(indices, operations, groups)
-    return [] if in_step else join_deadlocked(launches, operations, groups)
-
-
-def lines_executed(function, *arguments):
-    """The number of lines of the search that Python executes in a call, and its result."""
-    count = 0
-
-    def line(frame, event, _):
-        nonlocal count
-        count += event == "line"
-        return line
-
-    def call(frame, event, _):
-        return line if frame.f_code.co_filename == deadlocks.__file__ else None
-
-    before = sys.gettrace()
-    sys.settrace(call)
-    try:
-        result = function(*arguments)
-    finally:
-        sys.settrace(before)
-    return count, result
-
-
-@pytest.mark.parametrize("shape", [grids, grids_with_a_message, pipelines])
-@pytest.mark.parametrize("more", [(4, 1), (1, 4)], ids=["ranks", "calls"])
-def test_the_work_grows_with_the_number_of_calls_only(shape, more):
-    """Per call it does not grow with the number of ranks, nor with that of calls of a rank."""
-    work = []
-    for ranks, calls in ((64, 32), (64 * more[0], 32 * more[1])):
-        groups, launches = shape(ranks, calls)
-        number = sum(map(len, launches))
-        lines, stuck = lines_executed(stuck_in_steps, launches, operations_of(groups), groups)
-        assert stuck == []
-        work.append(lines / number)
-    assert 0 < work[1] < 1.25 * work[0]

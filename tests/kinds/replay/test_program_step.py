@@ -11,8 +11,6 @@ from cclmark.journal.item_results import ProfileResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProfiledCall
 from cclmark.work.profiled import ProfiledOperation
-from cclmark_programs.replay.deadlocks import Launch, join_deadlocked
-from cclmark_programs.replay.document import change_text, ms, ratio_text
 from cclmark_programs.replay.program_step import step_of
 from goldens import outline, require_golden
 
@@ -191,28 +189,6 @@ def test_a_rank_receives_its_own_calls_only():
     assert (part.own_s, part.traffic) == (step.own_s, (3, 0))
 
 
-@pytest.mark.parametrize(("is_apart", "stuck"), [(False, [0, 1]), (True, [])])
-def test_collectives_on_one_stream_in_another_order_never_complete(is_apart, stuck):
-    """On two streams they complete, and get an order that is the same on both ranks."""
-    parts = [operation("all_reduce"), operation("all_gather", group=1)]
-    launches = [
-        [Launch((call(one, stream=one * is_apart),)) for one in order] for order in ((0, 1), (1, 0))
-    ]
-    assert join_deadlocked(launches, parts, [(0, 1), (0, 1)]) == stuck
-    first, second = ([one.first.index for one in own] for own in launches)
-    assert (first == second) == is_apart
-
-
-def test_marked_steps_that_the_listed_calls_are_not_have_no_time():
-    journal = journal_of(["all_reduce"], [[(0,)], [(0,)]], step_s=1e-3)
-    for one in journal.profile.processes:
-        one.step_calls = 0
-    found = step_of(journal, "p")
-    assert found.original.step_s == ()
-    assert found.original.span_s == pytest.approx((10 * US, 10 * US))
-    assert "may not form one step" in " ".join(found.remarks)
-
-
 ONE, TWICE = [(0, 0, 1)], [[(0, 0, 1)]] * 2
 RING = [[(SEND, 0, 1, (rank + 1) % 300), (RECV, 0, 1, (rank - 1) % 300)] for rank in range(300)]
 DAMAGED = ({"size_bytes": 1028}, {"size_bytes": 2048}, {"count": 1 << 40}, {"group_ranks": 1 << 20})
@@ -252,14 +228,6 @@ def test_steps_that_cannot_be_replayed_are_refused():
             step_of(journal_of(parts, windows, groups), "p")
         refusals.append(str(error.value))
     require_golden("texts/replay-refusals.txt", "\n".join([*refusals, ""]))
-
-
-def test_short_times_and_large_differences_are_readable():
-    assert [ms(one) for one in (7.109e-3, 41.2e-6, 0.04e-6)] == ["7.109", "0.04120", "0.00004"]
-    assert ms(None) == "-"
-    assert [change_text(one) for one in (-0.6, 0.031)] == ["-60.0 %", "+3.1 %"]
-    assert change_text(160.4) == "161 times as long"
-    assert (ratio_text(0.0172), ratio_text(44011.6)) == ("0.017", "44,012")
 
 
 def test_a_profile_with_left_out_lines_is_refused():

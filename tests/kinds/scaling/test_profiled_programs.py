@@ -1,7 +1,6 @@
 """``cclmark predict --job``: the step of a profiled program with more replicas."""
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -177,13 +176,3 @@ def test_what_cannot_be_predicted_is_refused(cclmark, tag, tmp_path, tmp_path_fa
     journals.append(profile(cclmark, tmp_path_factory.mktemp("profiles"), 4, 4 * MS, tensor=2))
     names = {path.name: str(path) for path in journals}
     require_refusals(Path(__file__).with_name("refused_profiles.txt"), tag, tmp_path, [], names)
-
-
-def test_formats_have_the_same_figures(cclmark):
-    arguments = ("predict", "--job", TESTS / "journals" / "profile.jsonl", "--gpus", "4")
-    results = json.loads(cclmark(*arguments, "--format", "json").out)["steps"]
-    rows = [*csv.DictReader(cclmark(*arguments, "--format", "csv").out.splitlines())]
-    assert len(rows) == len(results) == 5
-    assert float(rows[2]["step_ms"]) == pytest.approx(
-        sum(results[2]["step"][name] for name in ("compute_s", "exposed_s")) * 1e3
-    )

@@ -272,10 +272,3 @@ def test_a_throttled_control_group_is_read_with_those_above_it(tmp_path):
     stat.write_text("nr_periods 9\nthrottled_time 1500000000\n")
     own.write_text("4:cpuacct,cpu:/job\n3:memory:/x\n")
     assert throttled_s(own, tmp_path / "root") == 1.5
-
-
-def test_a_round_without_figures_is_no_test():
-    journal = read_journal(STORED)
-    results = [msgspec.structs.replace(one, tests=[], status="died") for one in results_of(journal)]
-    assert len(figures.tests_of(results).first) == 0
-    assert not figures_of(journal.header, results).judgement.faults

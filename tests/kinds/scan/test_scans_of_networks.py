@@ -4,7 +4,6 @@ These tests run one after another, and late: what compiles beside others makes e
 """
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from cclmark_fleet.scan.plan import PARTS, VERDICT
+from cclmark_fleet.scan.plan import VERDICT
 from commands import PROGRAM, environment, wait_until
 from patience import deadline_s, scaled
 
@@ -183,18 +182,6 @@ def test_a_host_with_a_slow_link_is_named_within_half_a_minute(networks):
     assert "--complete measures all" in out
 
 
-def test_a_host_with_a_processor_quota_is_a_host_state(networks):
-    networks.make(slow=(), mbit=1000)
-    networks.start("scan", "-c", "0", "--complete")
-    networks.wait_for_ranks()
-    networks.limit(networks.started[2], share=0.04)
-    ends = networks.ends()
-    code, out, _ = ends[0]
-    assert code == 1, ends
-    assert re.search(r"verdict slow: HOST STATE node2 \(-\d+%", out), ends
-    assert "its control group waited for its processor quota (cpu.max)" in out
-
-
 def test_what_the_doctor_finds_on_the_slow_host_alone_is_the_evidence(networks):
     networks.make(slow={1})
     networks.start("scan", variables={1: {"NCCL_SHM_DISABLE": "1"}})
@@ -202,19 +189,6 @@ def test_what_the_doctor_finds_on_the_slow_host_alone_is_the_evidence(networks):
     assert ends[0][0] == 1, ends
     assert "verdict slow: HOST STATE node1 (-" in ends[0][1], ends
     assert "cclmark doctor: variable-transport: environment: NCCL_SHM_DISABLE=1" in ends[0][1]
-
-
-def test_a_bisection_narrows_a_slow_collective(networks):
-    networks.make(slow={3})
-    networks.start("scan", "--bisect")
-    ends = networks.ends()
-    code, out, _ = ends[0]
-    assert code == 1, ends
-    assert "all_reduce of parts of the fleet at once" in out
-    assert "all_reduce of parts narrows it to node2 to node3" in out
-    assert "NODE node3 (-" in out
-    divisions = [one for one in networks.journal().results if one.scanned.purpose == PARTS]
-    assert len(divisions) == 2  # ceil(log2 of 4 hosts)
 
 
 def test_a_lost_worker_of_the_first_host_is_left_out_and_named(networks):

@@ -1,7 +1,6 @@
 """``cclmark simulate``."""
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -96,16 +95,6 @@ def test_sizes_are_drawn_and_the_page_shows_the_fabric(cclmark, tmp_path):
     for words in ("load of the links", "simulated bus bandwidth by algorithm", "hottest links"):
         assert words in text, words
     assert page.stat().st_size < 1 << 20
-
-
-def test_python_gets_the_same(cclmark):
-    import cclmark as package
-
-    run = package.measure("simulate", "all_reduce", topology="nvlink:8", sizes="64M")
-    assert run.kind == "simulate"
-    printed = cclmark("simulate", "--topology", "nvlink:8", "-b", "64M", "--format", "json")
-    listed = json.loads(printed.out)["simulations"]
-    assert [one.time_s for one in run.rows] == [one["time_s"] for one in listed]
 
 
 def test_without_numpy_the_extra_is_named(cclmark, tmp_path):

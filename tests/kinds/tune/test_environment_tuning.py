@@ -4,7 +4,7 @@ import re
 
 import pytest
 from msgspec.structs import replace
-from tunings import KIB, MIB, case_of, is_tuned, request_of
+from tunings import KIB, MIB, case_of, request_of
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation, Summary
@@ -112,18 +112,6 @@ def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_pat
     assert f"# compared with {INLINE}=65536 in the environment, not with the defaults" in comments
 
 
-def test_a_size_that_loses_in_the_proof_withholds_the_file(tmp_path):
-    def slows(trial):
-        return 1.1 if is_tuned(trial) and trial.case.size_bytes == MIB else 1
-
-    result, text = tuned(tmp_path, Simulated(flat, slows=slows))
-    assert set(result.proof.harmed) == {("all_reduce", MIB)}
-    assert result.files == []
-    assert not (tmp_path / "t" / ENVIRONMENT_FILE).exists()
-    assert "slower at 1 MiB" in text
-    assert "no file is written: an environment applies to all sizes" in text
-
-
 class LaunchBound(Simulated):
     """Launches determine the time of a call up to 1 MiB: a new environment changes its cost by
     ``factor``, at one size by ``at_one_size``. The times of the simulation are those of the device.
@@ -142,7 +130,7 @@ class LaunchBound(Simulated):
         return TrialTimes(call_s * self.noise(), device_s)
 
 
-@pytest.mark.parametrize("factor", [0.95, 1.0, 1.01, 1.04])
+@pytest.mark.parametrize("factor", [1.01, 1.04])
 def test_an_environment_whose_calls_cost_more_is_not_deployed(tmp_path, factor):
     """Small messages gain on the device, and a program that launches them loses."""
     result, text = tuned(tmp_path, LaunchBound(factor=factor))
@@ -198,17 +186,6 @@ def test_what_fails_is_reported_and_in_the_proof_not_deployed(tmp_path):
     assert f"failed     {STREAM}=131072" in text
 
 
-def test_all_operations_count(tmp_path):
-    """What one operation gains another one loses."""
-
-    def opposed(variables, operation, size):
-        time_s = flat(variables, operation, size)
-        return 2 * flat({}, "", size) - time_s if operation == "all_gather" else time_s
-
-    result, _ = tuned(tmp_path, Simulated(opposed), operations=("all_reduce", "all_gather"))
-    assert result.files == []
-
-
 def test_variables_of_the_user_are_named_in_the_file(tmp_path):
     tuned(tmp_path, Simulated(flat), environment={STREAM: "4M"})
     text = (tmp_path / "t" / ENVIRONMENT_FILE).read_text()
@@ -217,16 +194,6 @@ def test_variables_of_the_user_are_named_in_the_file(tmp_path):
     assert f"export {INLINE}=" in text
     with pytest.raises(UsageError, match="not one printable line"):
         tuned(tmp_path / "escape", Simulated(flat), environment={STREAM: "4M\x1b"})
-
-
-def test_a_gain_after_one_round_is_proven(tmp_path):
-    def responds(variables, _operation, _size):
-        return 1e-5 * (0.5 if INLINE in variables else 1.0)
-
-    result, _ = tuned(tmp_path, Simulated(responds), budget_s=0.0)
-    assert not result.is_search_complete
-    assert result.proof.is_proven
-    assert result.files
 
 
 class Timed(Simulated):
@@ -260,8 +227,8 @@ def measured(trial):
     return TrialResult(0, trial, "ok", duration_s=0.2, summary=times)
 
 
-@pytest.mark.parametrize("budget_s", [300, 400, 800])
-@pytest.mark.parametrize("times_s", [(2.0, 1.0), (8.0, 0.1), (4.0, 0.5), (0.5, 2.0)], ids=str)
+@pytest.mark.parametrize("budget_s", [300, 800])
+@pytest.mark.parametrize("times_s", [(8.0, 0.1), (0.5, 2.0)], ids=str)
 def test_search_and_proof_fit_into_the_budget(tmp_path, monkeypatch, budget_s, times_s):
     """The proof has seven rounds of three sets of processes and 30 trials."""
     process_s, communicator_s = times_s

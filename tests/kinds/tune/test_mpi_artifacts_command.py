@@ -6,7 +6,6 @@ algorithm that the library's own variables force. Open MPI's releases have no ou
 files; MPICH prints which files it uses.
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,6 @@ import pytest
 from cclmark.kinds.tune import mpich_selection, open_mpi_rules
 from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
 from cclmark.kinds.tune.mpich_selection import builtin_trees
-from cclmark.options.environment_file import read_shell, shell_text
 from commands import completed
 from examples import exhaustive
 from mpis import mpirun_of
@@ -59,8 +57,8 @@ class Program:
         include = f"-I{self.prefix / 'include'}"
         subprocess.run(["cc", "-O2", "-o", self.path, SOURCE, include, *linked], check=True)
 
-    def run(self, *sizes, ranks=RANKS, script="", **variables):
-        """What its mpirun printed; ``script`` is sourced by the shell that starts it.
+    def run(self, *sizes, ranks=RANKS, **variables):
+        """What its mpirun printed.
 
         It is started again, a few times, if it fails by itself: on a busy machine Open MPI's cannot
         start a thread in time, and MPICH's writes to a proxy which has just ended.
@@ -68,8 +66,6 @@ class Program:
         foreign = ("OMPI_", "MPIR_", "PRTE_", "PMIX_", "PMI_")
         kept = {name: it for name, it in os.environ.items() if not name.startswith(foreign)}
         command = [self.prefix / "bin" / "mpirun", "-n", str(ranks), self.path, *map(str, sizes)]
-        if script:
-            command = ["sh", "-c", '. "$0" && exec "$@"', script, *command]
         for _ in range(_STARTS):
             done = completed([*map(str, command)], env={**kept, **ENVIRONMENT, **variables})
             if done.returncode != -signal.SIGPIPE and _NOT_STARTED not in done.stderr:
@@ -95,7 +91,7 @@ class Program:
 
 
 class OpenMpi(Program):
-    name, other, module = "openmpi", "basic_linear", open_mpi_rules
+    name, other = "openmpi", "basic_linear"
     force = (
         "OMPI_MCA_coll_tuned_use_dynamic_rules=1",
         "OMPI_MCA_coll_tuned_allreduce_algorithm={}",
@@ -148,40 +144,8 @@ def program(request):
     return request.getfixturevalue(request.param)
 
 
-def every_algorithm(module):
-    """Rules with which every operation runs all of its algorithms, one after the other."""
-    left_out = ("two_proc", "noncommutative", "_replace")
-    algorithms = {
-        operation: [it for it in module.algorithms_of(operation) if not it.endswith(left_out)]
-        for operation in OPERATIONS
-    }
-    for place in range(max(map(len, algorithms.values()))):
-        yield [
-            AlgorithmRule(operation, RANKS, 0, None, names[place % len(names)])
-            for operation, names in algorithms.items()
-            if names
-        ]
-
-
 def all_reduce(smallest_bytes, largest_bytes, algorithm, *, ranks=RANKS):
     return AlgorithmRule("all_reduce", ranks, smallest_bytes, largest_bytes, algorithm)
-
-
-@pytest.mark.exhaustive
-def test_every_algorithm_is_one_of_the_library(program, cclmark, tmp_path):
-    """All operations, whose data cclmark verifies, with files of rules."""
-    command = (
-        *("collectives", "--only", ",".join(OPERATIONS), "--ccl", "mpi"),
-        *("--devices", f"host:{RANKS}", "-b", "4K", "-e", "64K", "-f", "16", "-n", "1", "-w", "0"),
-        *("-o", "sum"),
-    )
-    mpirun = {"CCLMARK_MPIRUN": str(program.prefix / "bin" / "mpirun")}
-    for rules in every_algorithm(program.module):
-        run = cclmark(*command, env={**mpirun, **program.written(tmp_path, rules)})
-        statuses = {(result.case.operation, result.status) for result in run.journal.results}
-        assert statuses - {(name, "skipped") for name in OPERATIONS} == {
-            (name, "ok") for name in OPERATIONS
-        }
 
 
 def test_each_size_runs_the_algorithm_of_its_rule(program, tmp_path):
@@ -219,18 +183,3 @@ def test_the_written_parameters_are_those_of_the_variables(mpich, tmp_path, algo
     variables = mpich.written(tmp_path, [all_reduce(0, None, algorithm)])
     expected = mpich.forced(algorithm, SMALL, LARGE)
     assert mpich.results(SMALL, LARGE, **variables) == expected
-
-
-def test_the_own_selection_of_the_library_changes_nothing(mpich, tmp_path):
-    builtin = mpich.builtin()
-    variables = mpich.stored(tmp_path, lambda part: json.dumps(getattr(builtin, part)) + "\n")
-    assert mpich.results(SMALL, LARGE, **variables) == mpich.results(SMALL, LARGE)
-
-
-def test_a_shell_reads_the_environment_file(open_mpi, tmp_path):
-    variables = open_mpi.written(tmp_path, open_mpi.rules)
-    text = shell_text(variables, comments=["library: Open MPI 5.0.11"])
-    script = tmp_path / "environment.sh"
-    script.write_text(text)
-    assert read_shell(text, "it") == variables
-    assert open_mpi.results(LARGE, script=str(script)) == open_mpi.forced("ring", LARGE)

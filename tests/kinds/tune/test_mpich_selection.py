@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -190,20 +189,6 @@ def test_rules_apply_in_their_ranges_and_mpichs_choice_elsewhere(rules, data):
     assert what_runs(general, shared, call) == expected(rules, operation, size_bytes, call)
 
 
-@pytest.mark.parametrize("operation", COLLECTIVES)
-def test_at_its_edges_every_algorithm_runs_where_it_can(operation):
-    for rule_ranks, algorithm in product((4, 8), algorithms_of(operation)):
-        rules = [AlgorithmRule(operation, rule_ranks, 100, 200, algorithm)]
-        general, shared = made(*rules)
-        cases = product(
-            *((rule_ranks - 1, rule_ranks, rule_ranks + 1), (99, 100, 200, 201), (3, 4, 7, 8)),
-            product((False, True), repeat=len(FLAGS)),
-        )
-        for ranks, size_bytes, count, flags in cases:
-            call = called(operation, ranks, size_bytes, count, dict(zip(FLAGS, flags, strict=True)))
-            assert what_runs(general, shared, call) == expected(rules, operation, size_bytes, call)
-
-
 @settings(max_examples=examples(100))
 @given(rule_sets())
 def test_the_files_are_valid_and_end_inside_a_page(rules):
@@ -292,22 +277,3 @@ def test_a_malformed_tree_is_refused():
     }
     for text, message in others.items():
         assert outcome(text) == f"UsageError: file: {message}"
-
-
-KEYS = ("collective=bcast", "comm_type=intra", "any", "comm_size<=2", "algorithm=A", "k=1", "x")
-
-
-@settings(max_examples=examples(200))
-@given(
-    st.recursive(
-        st.just({}),
-        lambda it: st.dictionaries(st.sampled_from(KEYS), it, max_size=3),
-        max_leaves=8,
-    )
-)
-def test_any_tree_is_read_or_refused(tree):
-    text = json.dumps(tree)
-    try:
-        assert read(text, "file") == tree
-    except UsageError as error:
-        assert str(error).startswith("file: ")

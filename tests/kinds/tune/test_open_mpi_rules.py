@@ -156,17 +156,6 @@ def test_what_is_written_is_read(rules):
     assert read(written(rules, library_version="5.0.11"), "file") == expected
 
 
-@settings(max_examples=examples(200))
-@given(st.text(alphabet="0123456789 \n#-ax", max_size=60))
-def test_any_text_is_read_or_refused(text):
-    try:
-        rules = read(text, "file")
-    except UsageError as error:
-        assert str(error).startswith("file: line ")
-    else:
-        assert all(rule.ranks >= 2 for rule in rules)
-
-
 @settings(max_examples=examples(100))
 @given(st.integers(0, len(TEXT.split())))
 def test_a_file_that_was_cut_off_is_refused(place):

@@ -28,8 +28,6 @@ ALSO = [
 GAINS = ("planted", "peaks", "interaction", "small_symmetric")
 OF_ENVIRONMENTS = {"steady": {}, "drift": {"drift": DRIFT}, "costly": {"per_setting": 0.05}}
 ALSO_OF_ENVIRONMENTS = [("rivals", "drift"), ("no_gain", "drift"), ("rivals", "costly")]
-EQUAL_CALLS = {"one level": 0.0, "two levels": LEVEL}
-WITH_CALLS = [("rivals", "one level"), ("planted", "two levels")]
 
 each_number_of_seeds = pytest.mark.parametrize("seeds", [FEW, exhaustive(ALL)], ids=len)
 
@@ -81,11 +79,6 @@ def test_the_optimum_is_found_and_no_false_gain(name, noise, seeds):
         assert gained(found) >= 0.8 if name in GAINS else all(not it.proven for it in found[:3])
 
 
-@pytest.mark.parametrize("name", [*GAINS[::3], *map(exhaustive, GAINS[1:3])])
-def test_most_of_the_possible_gain_is_proven_where_calls_cost_the_same(name):
-    assert gained(outcomes(name, FEW, per_channel=0.0)) >= 0.8
-
-
 @pytest.mark.parametrize("name", ["planted", "peaks", "interaction"])
 def test_a_budget_costs_little_gain(name):
     """The search ends early, with half of the cells that it would use."""
@@ -105,26 +98,6 @@ def test_the_best_environment_is_found_and_no_false_gain(name, noise, seeds):
     if not noise and seeds is FEW:
         without_gain = name in ("nothing", "no_gain")
         assert not any(it.proven for it in found) if without_gain else gained(found) >= 0.8
-
-
-@pytest.mark.parametrize(
-    ("name", "level"), members(("planted", "together", "rivals"), EQUAL_CALLS, WITH_CALLS, "")
-)
-def test_calls_that_cost_the_same_withhold_nothing(name, level):
-    """Also if launches take longer in every second process."""
-    assert gained(of_environments(name, per_setting=0.0, level=level)) >= 0.8
-
-
-@pytest.mark.parametrize(
-    ("name", "rounds", "least"),
-    [
-        *(("planted", 2, 6), ("rivals", 2, 6), ("rivals", 24, 7)),
-        *(("harmful", 24, 7), ("harmful", 36, 6)),
-    ],
-)
-def test_a_deadline_leaves_most_gains(name, rounds, least):
-    """Of eight seeds: what seems best after few rounds replaces nothing that is better for sure."""
-    assert sum(one.proven for one in of_environments(name, rounds=rounds)) >= least
 
 
 @pytest.mark.parametrize("rounds", [4, 8, 12, 24, 36])

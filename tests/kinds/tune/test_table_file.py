@@ -4,7 +4,6 @@ import ctypes
 import json
 import os
 from dataclasses import replace
-from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -201,28 +200,6 @@ def mutated(draw):
 def test_both_sides_accept_and_refuse_the_same_texts(plugin, text):
     content = text.encode("utf-8", "surrogatepass")
     assert plugin.problem(content) == problem_of(text, str(plugin.path))
-
-
-_RULES = st.builds(
-    Rule,
-    operation=st.sampled_from(OPERATIONS),
-    ranks=st.integers(2, 64),
-    nodes=st.integers(1, 2),
-    smallest_bytes=st.integers(0, 1 << 20),
-    largest_bytes=st.integers(1 << 20, MOST_BYTES),
-    algorithm=st.just("ring"),
-    protocol=st.sampled_from(PROTOCOLS),
-    channels=st.integers(0, 256),
-)
-_KEY = attrgetter("operation", "ranks", "nodes")
-
-
-@given(rules=st.lists(_RULES, min_size=1, max_size=8, unique_by=_KEY))
-@settings(max_examples=examples(200), deadline=None)
-def test_every_table_that_is_written_is_read_by_both(plugin, rules):
-    text = written(replace(TABLE, rules=rules))
-    assert set(read(text, "table").rules) == set(rules)
-    assert plugin.problem(text.encode()) == ""
 
 
 def test_the_example_of_the_documents_is_a_table():

@@ -7,10 +7,11 @@ import signal
 
 import pytest
 
-from cclmark.kinds.experiment.plan import SEARCH
+from cclmark.kinds.experiment.plan import PROOF, SEARCH
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.kinds.tune.result import result_of
+from commands import completed
 from examples import exhaustive
 from mpis import mpi_environment
 
@@ -128,3 +129,33 @@ def test_an_mpi_is_tuned_by_its_own_files(cclmark, tmp_path, name, operation, fi
     assert all(one.status == "ok" and one.is_checked for one in trials)
     paths = {one.value for trial in trials for one in trial.trial.variant.assignments}
     assert {str(run.directory / "t" / "candidates" / file) for file in files} <= paths
+
+
+WAITS_US = "100000"  # more than ranks wait for a processor on a busy machine
+
+
+def test_a_variable_that_is_faster_is_found_proven_and_deployed(cclmark, fakes):
+    """NCCL asks a tuner for collectives: variables are tuned for its sends and receives."""
+    name = "NCCL_NVB_DISABLE"
+    slow = {"NCCL_IB_DISABLE": "1", "CCLMARK_FAKE_SLOW_UNLESS": f"{name}=1:{WAITS_US}"}
+    run = cclmark(
+        *("tune", "sendrecv", "--ccl", "nccl", "-g", "2", "-b", "4K", "-e", "4K", "-n", "1"),
+        *("-w", "0", "--settings", name, "-O", "t"),
+        env=fakes(**slow),
+        timeout_s=200,
+    )
+    file = run.directory / "t" / "environment.sh"
+    assert f"{name}=1  default 0" in run.out
+    assert f"use: . {file.relative_to(run.directory)}    which sets {name}=1" in run.out
+    done = completed(["sh", "-c", f'. "{file}"; printf "%s" "${name}"'], check=True)
+    assert done.stdout == "1"
+    comments = [line for line in file.read_text().splitlines() if line.startswith("#")]
+    assert "# nccl " in comments[0]
+    assert "2 ranks on one host" in comments[0]
+    assert "# measured with NCCL_IB_DISABLE=1, which this file does not set" in comments
+    trials = run.journal.of(TrialResult)
+    assert all(one.is_checked for one in trials)
+    proofs = [one.trial for one in trials if one.trial.stage == PROOF]
+    assert {one.round for one in proofs} == set(range(7))
+    variants = {one.variant.describe() for one in proofs}
+    assert variants == {"default", "default again", f"{name}=1"}

@@ -38,12 +38,6 @@ def times_of(batch, ratio, failing=()):
     return times | dict.fromkeys(times.keys() & {*failing})
 
 
-def test_the_optimum_between_the_points_of_the_grid_is_found():
-    found = run(search(LINE, (1, 4, 16, 64), 1), bowl(23))
-    assert found.best == [23]
-    assert found.complete
-
-
 def test_every_batch_has_the_default_and_its_repetition_at_the_ends():
     batches = []
     run(search(LINE, (1, 4, 16, 64), 2), bowl(9), batches=batches)
@@ -86,34 +80,6 @@ def test_a_search_that_ends_early_has_what_is_known_and_continues():
         again = []
         resumed = run(steps(), bowl(30), batches=again, sent=recorded[:known])
         assert (again, resumed) == (batches, whole)
-
-
-def test_the_best_of_a_size_stays_a_candidate_at_the_next_one():
-    """In the first two rounds it was unlucky there: four of eight other variants looked better."""
-
-    def times(batch):
-        of_best = (0.5, 2.0 if batch.number < 2 else 0.5)
-        return times_of(batch, lambda variant, size: of_best[size] if variant == 8 else 0.9)
-
-    found, _ = driven(search(Space({}, ()), range(1, 9), 2), times)
-    assert found.best == [8, 8]
-
-
-PLANE = Space({10 * a + b: (a, b) for a in range(3) for b in range(9)}, (False, True))
-
-
-@pytest.mark.parametrize(
-    ("variant", "tried", "around"),
-    [
-        (4, {*range(9)}, [14, 24]),  # all other values of a setting without order
-        (4, {0, 4, 8, 14, 24}, [2, 6]),  # the middle of each gap of one with order
-        (4, {4, 14, 24}, [1, 7]),  # up to the end where nothing was tried
-        (4, {3, 4, 5, 14, 24}, []),
-        (DEFAULT - 5, set(), []),  # a variant without coordinates
-    ],
-)
-def test_neighbours_of_a_variant(variant, tried, around):
-    assert PLANE.around(variant, tried) == around
 
 
 SIZES = [1 << (10 + place) for place in range(6)]

@@ -1,8 +1,6 @@
 """Tuning of simulated devices, whose times follow from the deployed files alone."""
 
 import re
-import shutil
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from cclmark.kinds.tune.targets import (
 )
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, Budget, RulesTuning
 from cclmark.launch.request import Outcome
-from cclmark.work.variants import REGISTRATION, Assignment
+from cclmark.work.variants import REGISTRATION
 from commands import completed
 from simulated_trials import SimulatedTrials, text_of
 
@@ -218,12 +216,6 @@ def fastest_with_most_channels(simulated, trial):
     return harmed_by_channels(simulated, trial) * (0.8 if is_wide else 1)
 
 
-def slow_from_one_mebibyte(simulated, trial):
-    """In the proof, what the search selected from 1 MiB on is slower than the default."""
-    is_slow = trial.stage == "proof" and simulated.choice(trial)[2] > 24
-    return harmed_by_channels(simulated, trial) * (1.5 if is_slow else 1)
-
-
 HARM = "requires NCCL_MIN_CTAS=64, with which all_reduce of 1 KiB, without a rule"
 
 
@@ -232,7 +224,6 @@ HARM = "requires NCCL_MIN_CTAS=64, with which all_reduce of 1 KiB, without a rul
     [
         (harmed_by_channels, HARM),
         (fastest_with_most_channels, " is not used at 1 MiB: requires NCCL_MIN_CTAS=64"),
-        (slow_from_one_mebibyte, ""),  # rules that are not proven cost no other rule
     ],
 )
 def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_deployed(
@@ -252,7 +243,7 @@ def test_rules_whose_variable_harms_another_size_are_dropped_and_the_others_depl
     assert "no artifact is written" not in text
     if slows == harmed_by_channels:
         assert max(rule.high_bytes for rule in lost) == max(SIZES)
-    elif slows == fastest_with_most_channels:
+    else:
         # The best rules without the variable are proven instead; from 8 MiB on there is none.
         assert any(rule.covers(MIB) for rule in lost)
         assert MIB in covered(one)
@@ -264,21 +255,6 @@ def test_a_loss_that_is_allowed_drops_no_rule(tmp_path):
     assert result.variables["NCCL_MIN_CTAS"] == "64"
     assert one.outside[KIB].low > 1.02
     assert not any("NCCL_MIN_CTAS" in each.reason for each in one.proof.dropped)
-
-
-def test_rules_are_proven_again_without_those_that_were_dropped(tmp_path):
-    def slower(_simulated, trial):
-        """What the search found for the largest sizes is no gain in the proof."""
-        return 1.5 if is_tuned(trial) and trial.case.size_bytes > 256 * MIB else 1
-
-    simulated = Simulated(slows=slower)
-    result, one, _ = tuned(tmp_path, simulated)
-    # The dropped sizes are slower with the remaining rules too, so nothing is deployed.
-    assert one.proof.dropped and one.harmed
-    assert result.files == []
-    # Three proofs: of all rules, of those that are proven, of those that need no variable.
-    proofs = {trial.round for trial in simulated.seen if trial.stage == "proof"}
-    assert len(proofs) == 3 * 10
 
 
 def slow_in_its_first_proof(size_bytes):
@@ -389,16 +365,6 @@ def test_what_did_not_run_or_fails_is_not_deployed(tmp_path):
     assert ("ring", "simple") not in proven(Simulated(fails={("ring", "simple")}), "failing")
 
 
-def test_memory_that_graphs_register_is_a_program_change():
-    usual = changed_program(Simulated())
-
-    def changes(target):
-        return {one.program_changes for one in target.candidates("sendrecv").choices.values()}
-
-    of_library = changes(replace(usual, memory="library")) - changes(usual)
-    assert of_library == {(Assignment("memory", "library", "communicator"),)}
-
-
 def test_buffers_and_channels_are_of_the_program_where_it_may_change(tmp_path):
     """Registered buffers, and the communicator's options for channels instead of a variable."""
     simulated = Simulated()
@@ -467,15 +433,6 @@ def test_a_deadline_ends_the_search_with_the_reason(tmp_path):
     assert tight.end_reason == f"{reason}exceed the 10 s"
 
 
-def test_the_same_times_lead_to_the_same_trials(tmp_path):
-    """An interrupted run continues from the results in its journal."""
-    first, again = Simulated(seed=3), Simulated(seed=3)
-    tuned(tmp_path, first)
-    shutil.rmtree(tmp_path / "tuned")
-    tuned(tmp_path, again)
-    assert first.seen == again.seen
-
-
 def test_a_directory_with_content_is_refused(tmp_path):
     (tmp_path / "something").touch()
     with pytest.raises(UsageError, match="is not empty"):
@@ -518,19 +475,6 @@ def algorithms_in(path):
             if rule.smallest_bytes <= size <= (rule.largest_bytes or 1 << 62):
                 found.setdefault(size, rule.algorithm)
     return found
-
-
-def test_a_candidate_is_for_the_operations_and_groups_that_have_it(tmp_path):
-    def names(ranks):
-        found = OpenMpiTarget("Open MPI v5.0.11", ranks).candidates("all_gather").choices
-        return {one.algorithm for one in found.values()}
-
-    assert names(2) - names(4) == {"two_proc"}
-    target = OpenMpiTarget("Open MPI v5.0.11", 4)
-    operations = ["all_reduce", "broadcast"]  # of which the first one has it
-    artifact = target.candidate(Choice("segmented_ring"), operations, tmp_path)
-    (text,) = artifact.files.values()
-    assert [one.operation for one in open_mpi_rules.read(text, "file")] == operations[:1]
 
 
 def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
