@@ -10,13 +10,7 @@ from goldens import GOLDEN, require_golden
 from places import H200X4, RUNS
 from samples import edited, with_header
 
-NCCL_TESTS = (
-    "# nThread 1 nGpus 2 minBytes 8 maxBytes 8192 step: 2(factor) warmup iters: 5 iters: 20 agg",
-    "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong",
-    "#   (B)  (elements)  (us)  (GB/s)  (GB/s)  (us)  (GB/s)  (GB/s)",
-)
 TEXTS = GOLDEN / "texts"
-END_OF_NCCL_TESTS = ("# Out of bounds values : 0 OK", "# Avg bus bandwidth : 0.1", "")
 
 
 def of_cases(change):
@@ -220,43 +214,6 @@ def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(
     told = compare(sides, env={**home, "CCLMARK_HISTORY": str(broken)})
     assert told.err.count("the noise of this machine in its history is not used: ") == 1
     assert "unknown for this machine" in told.out
-
-
-@pytest.fixture
-def imported(cclmark, tmp_path):
-    """The journal of a text of nccl-tests on two ranks with these sizes."""
-
-    def import_sizes(sizes, time_us):
-        rows = []
-        for size in sizes:
-            figures = f"{time_us} {size / time_us / 1e3:.2f} {size / time_us / 1e3:.2f} 0"
-            rows.append(f"{size} {size // 4} float sum -1 {figures} {figures}")
-        text = tmp_path / f"{min(sizes)}-{max(sizes)}-{time_us}.txt"
-        text.write_text("\n".join([*NCCL_TESTS, *rows, *END_OF_NCCL_TESTS]))
-        journal = text.with_suffix(".jsonl").name
-        cclmark("import", text, "--operation", "all_reduce", "--ranks", "2", "-o", journal)
-        return journal
-
-    return import_sizes
-
-
-def test_sizes_that_only_one_side_measured_are_told(cclmark, imported):
-    before = imported((128, 256, 512), 20.0)
-    after = imported((256, 512, 1024), 20.5)
-    told = cclmark("compare", before, after)
-    assert (
-        "    sizes of all_reduce float32 sum out-of-place · nccl, 2 ranks: 128 B, 256 B "
-        "and 512 B before, 256 B, 512 B and 1 KiB after, 2 sizes in common"
-    ) in told.out
-    same = cclmark("compare", before, imported((128, 512, 256), 21.0))
-    assert " in common" not in same.out
-    found = json.loads(cclmark("compare", before, after, "--format", "json").out)
-    assert [one for one in found[0]["differences"] if "sizes in common" in one]
-    other = imported((1024, 2048, 3072, 4096, 8192), 30.0)
-    for more in ((), ("--fail-if-slower", "5%", "--allow-inconclusive")):
-        message = cclmark("compare", before, other, *more, code=2).message
-        assert "have no measured case in common: sizes of all_reduce float3" in message
-        assert "512 B before, 1 KiB to 8 KiB (5 sizes) after, no size in common" in message
 
 
 def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):

@@ -359,9 +359,3 @@ def test_when_the_suite_is_killed_its_command_ends_with_its_results_kept(started
     process.wait(scaled(10))
     wait_until(lambda: not left(), "all processes are gone")
     assert read_journal(journal).footer.exit_code == 130
-
-
-def test_checks_of_torch_are_part_of_a_suite(run, torch):
-    suite = suite_of(('run = "torch check --backend gloo -g 2 --only broadcast"',))
-    out = run(suite, timeout_s=110).out
-    assert "checked, none wrong" in out
