@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from cclmark.analysis.hosts import differences_between, unlike_devices
 from cclmark.analysis.links import path_warnings
-from cclmark.document.connection_words import connection_lines
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
 from cclmark.journal.machine import kept_environment
 from cclmark.journal.schema import (
@@ -17,8 +16,6 @@ from cclmark.journal.schema import (
     Machine,
     Paths,
     Relation,
-    Ring,
-    Tree,
 )
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.rank_messages import paths_of
@@ -92,21 +89,6 @@ def test_paths_that_are_worse_than_the_topology():
     require_golden("texts/path-warnings.txt", "\n".join([*lines, ""]))
 
 
-def test_normal_paths_have_no_warning():
-    both = Paths("nccl", "log", routes=[*both_ways("P2P/CUMEM"), *both_ways("SHM/direct/direct")])
-    assert path_warnings(a_header(), both) == []
-    assert path_warnings(a_header(hosts=2), paths("NET/Socket")) == []  # without InfiniBand
-    unknown = Paths("nccl", "log", routes=[Route(7, 9, "NET/Socket", 1)])  # ranks of a journal
-    assert path_warnings(a_header(), unknown) == []
-    assert connection_lines(a_header(), [unknown])
-
-
-def test_many_routes_take_little_time():
-    ranks = 100
-    lines = connection_lines(a_header(), [paths("P2P/CUMEM", ranks=ranks)])
-    assert f"{ranks * (ranks - 1) // 2 - 6} more pairs" in lines[1]
-
-
 THROUGH_HOST = Paths("bridge", "engine", routes=both_ways("host memory"))
 WITHOUT_PEERS = "their devices cannot read each other's memory"
 ALONE = Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"})
@@ -156,20 +138,6 @@ def test_the_parts_of_ranks_become_one():
     }
     found = {name: outline(paths_of(own))[:-1] for name, own in parts.items()}
     require_stated("texts/paths-of-ranks.txt", found)
-
-
-def test_the_text():
-    parameters = {
-        **{"NCCL_ALGO": "Ring", "nodes": "1", "channels of NVLS": "0"},
-        **{"chunk of messages in bytes": "524288", "a cluster of FlagCX with one rank": "no"},
-    }
-    trees = [Tree([-1, 0], 12), Tree([1, -1], 12)]
-    warns = ["rank 0: the library warns"]
-    ours = paths("P2P/CUMEM", trees=trees, parameters=parameters, messages=warns)
-    unknown = Paths("mpi", reason="mpi has no interface that reports its connections")
-    found = [replace(ours, rings=[Ring([0, 1], 24)]), unknown]
-    lines = connection_lines(a_header(), found)
-    require_golden("texts/connections.txt", "\n".join([*lines, ""]))
 
 
 # Differences between hosts.

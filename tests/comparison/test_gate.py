@@ -13,7 +13,7 @@ from cclmark.analysis.ratio import LEAST_RUNS, MOST_RUNS, RatioEstimate
 from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
 from cclmark.comparison import figures
 from cclmark.comparison.figures import Compared, ComparedTimes, Side, compare, joint_estimate
-from cclmark.comparison.words import FALSE_SHARE, Comparison, comparison_json, judge, shown_of
+from cclmark.comparison.words import FALSE_SHARE, Comparison, comparison_json, judge
 from cclmark.journal.schema import DeviceTime
 from cclmark.kinds.registry import read_journal
 from places import RUNS
@@ -297,19 +297,3 @@ def test_a_case_that_launches_do_not_set_is_compared_by_its_only_time():
     found = compare(Side("a", [one]), Side("b", [quick]))
     assert {each.verdict for each in small(found)} <= {"inconclusive", "faster"}
     assert all(each.calls is None for each in small(found))
-
-
-def test_what_is_slower_comes_first():
-    slow = journal("default-2", slower=1.2)
-    for result in slow.results:
-        if result.case.placement == "out-of-place" and result.device is not None:
-            result.device = DeviceTime(result.samples, _times(result.device.summary, 1 / 1.2))
-    sides = Side("a", [journal()]), Side("b", [slow])
-    comparison = Comparison(*sides, [], compare(*sides))
-    shown = shown_of(comparison)
-    count = sum(one.verdict == "slower" for one in shown)
-    assert count == 8
-    assert {one.verdict for one in shown[:count]} == {"slower"}
-    assert {one.thing.placement for one in shown[:13]} == {"in-place"}
-    text = comparison_text(comparison, paint=lambda text, style: f"<{style}>{text}")
-    assert text.count("<red>slower") == text.count("<red>") > count

@@ -9,25 +9,21 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace as replace_struct
 
 from cclmark.base.errors import MissingError
 from cclmark.document import chart_model
 from cclmark.document.chart_model import Chart, ChartCurve, Heat, Lines, spread_limits
 from cclmark.document.document_text import document_of
 from cclmark.document.grid import (
-    curve_lines,
-    curve_table,
     curves,
     grid_lines,
     heat_lines,
     hidden_line,
-    visible_width,
 )
 from cclmark.document.naming import NamedRun, groups_of
-from cclmark.document.paint import ansi, unpainted
+from cclmark.document.paint import unpainted
 from cclmark.document.ticks import byte_ticks
-from cclmark.kinds.collective.charts import collective_charts, collective_overview
+from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.report import pictures
 from cclmark.report.pictures import picture
@@ -110,20 +106,6 @@ def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkey
         picture(lines(), "svg")
 
 
-def test_markers_at_the_ends_of_the_axes_are_drawn_in_full_and_always_alike():
-    pytest.importorskip("matplotlib")
-    curve = ChartCurve("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
-    svg = picture(lines(curve), "svg")
-    assert svg == picture(lines(curve), "svg")
-    root, _ = texts_of(svg)
-    (line,) = [
-        one
-        for one in root.iter(f"{SVG}g")
-        if len(one.findall(f".//{SVG}use")) == 2 and one.find(f"{SVG}path") is not None
-    ]
-    assert not [one for one in line.iter() if "clip-path" in one.attrib]
-
-
 @pytest.mark.parametrize(
     ("sizes", "ticks"),
     [
@@ -155,18 +137,6 @@ def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
     assert not [one for one in texts if "10^" in one or "×" in one]
 
 
-def test_the_overview_has_all_operations_and_small_messages_beside_them():
-    share, time = collective_overview(RUNS)
-    assert share.y_title == "share of the link limit [%]"
-    assert [one.name for one in share.series] == [one.name for one in time.series]
-    assert min(x for one in share.series for x in one.x) == 128 << 10
-    assert max(x for one in time.series for x in one.x) <= 256 << 10
-    assert share.notes == ["messages smaller than 128 KiB reach less than 2 %"]
-    header = replace_struct(COLLECTIVES.header, links=[])
-    rates, _ = collective_overview([NamedRun("run", replace(COLLECTIVES, header=header))])
-    assert rates.y_title == "bus bandwidth [GB/s]"
-
-
 # Matrices and curves as lines of a terminal.
 
 
@@ -186,13 +156,6 @@ def test_parts_of_a_matrix_fit_and_have_every_cell_once(columns, width, length):
         assert len(line) <= max(width, 6 + cell)
     most = max(1, (width - 6) // cell)
     assert len(heads) == -(-columns // most)
-
-
-def test_colours_take_no_room():
-    assert visible_width(ansi("abc", "red")) == 3
-    assert visible_width("m" + ansi("m", "red") + "m") == 3
-    (_, plain_row), (_, painted) = (grid(["r"], ["x"], [[one]]) for one in ("1", ansi("1", "red")))
-    assert painted.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == plain_row
 
 
 def heat(title, values, **options):
@@ -299,19 +262,6 @@ def test_matrices_and_curves_as_lines():
         used = {place: names[place] for one in own for place in one}
         found[f"curves: {name}"] = curves(own, used, width)
     require_stated("words/grid.txt", found)
-
-
-def test_figures_of_curves_are_a_table_and_few_curves_are_drawn():
-    chart = series(ChartCurve("up", [8, 4096], [1.0, 2.0]), ChartCurve("one", [8], [0.5]))
-    table = curve_table(chart)
-    assert (table.head, table.sides) == (("", "up", "one"), ">>>")
-    assert table.rows == [["8 B", "1.00", "0.500"], ["4 KiB", "2.00", "-"]]
-    assert curve_table(chart, "ab").head == ("", "a up", "b one")
-    numbers = curve_table(series(ChartCurve("up", [1.5], [1.0]), x_kind="number"))
-    assert numbers.rows == [["1.5", "1.00"]]
-    for number, is_drawn in ((1, True), (12, True), (13, False)):
-        chart = series(*(ChartCurve(f"c{one}", [8, 16], [1.0, 2.0]) for one in range(number)))
-        assert any("└" in line for line in curve_lines(chart, unpainted, 200)) == is_drawn
 
 
 @given(st.integers(2, 60), st.integers(20, 200))

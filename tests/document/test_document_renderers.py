@@ -261,25 +261,6 @@ def test_the_insights_of_a_page_have_the_end_unless_a_finding_states_it(monkeypa
     require_golden("gallery.insights.txt", outline(found))
 
 
-@pytest.mark.parametrize(("renderer", "head"), [(DocumentText, "  "), (DocumentMarkdown, "## ")])
-def test_parts_are_written_once_when_they_are_complete(renderer, head):
-    def compose(run):
-        tables = [Table(one, ["n"], [["1"]], ">", [f"note on {one}"]) for one, _ in run.results]
-        found = [Finding("notice", "note", f"{len(run.results)} in all")]
-        return Document("Gallery", "", tables, found)
-
-    exporter = renderer(compose, View(), lambda one: one)
-    exporter.begin(JOURNAL.header)
-    texts = [exporter.add(one) for one in (("a", 2), ("b", 1), ("c", 2), ("a", 2))]
-    texts.append(exporter.end(JOURNAL.footer))
-    for text, parts in zip(texts, ["", "b", "", "aa", "c"], strict=True):
-        titles = [line for line in text.splitlines() if line in [f"{head}{one}" for one in "abc"]]
-        assert titles == [f"{head}{one}" for one in parts]
-        assert [text.count(f"note on {one}") for one in "abc"] == [*map(parts.count, "abc")]
-        assert ("4 in all" in text) == (parts == "c")
-        assert "1 in all" not in text
-
-
 FIELDS = Fields(
     [
         Field("name", "Name of the sample.", "name", "text"),

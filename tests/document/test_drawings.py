@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.document.chart_model import Boxes, BoxSeries, ChartCurve, Heat, Level, Lines, Mark
+from cclmark.document.chart_model import Boxes, ChartCurve, Heat, Level, Lines, Mark
 from cclmark.document.device_labels import device_labels, pair_name, way_between
 from cclmark.document.page.chart_svg import legend_of, look_of, markers_of, views_of
 from cclmark.document.page.drawings import LOOKS, DiagramLayout, DiagramLine, stage_bars
@@ -78,24 +78,6 @@ def test_drawings_of_ranks_and_of_stages():
         "no stages": bars(),
     }
     require_stated("words/drawings.txt", {name: outline(one)[:-1] for name, one in found.items()})
-
-
-def test_the_circle_of_very_many_ranks_has_room_for_all():
-    first, opposite = (drawn_of(40).nodes[place] for place in (0, 20))
-    diameter = math.dist((first.x, first.y), (opposite.x, opposite.y))
-    assert diameter == pytest.approx(2 * 40 * 62 / math.tau)
-
-
-@given(st.floats(1e-6, 1e4))
-def test_an_axis_has_few_ticks_at_round_times(end_s):
-    drawn = bars([("a", 0.0, end_s)], names={0: "name"})
-    assert 4 <= len(drawn.ticks) <= 9
-    assert drawn.ticks[0].label == "0 ms"
-    step = float(drawn.ticks[1].label.split()[0])
-    digits = f"{step:e}".split("e")[0]
-    assert float(digits) in (1.0, 2.0, 5.0)
-    assert drawn.ticks[-1].x <= 1000
-    assert drawn.rows[0][1] == "name"
 
 
 def test_very_many_rows_are_not_all_drawn():
@@ -207,18 +189,6 @@ def test_an_axis_on_which_half_of_the_points_were_at_zero_is_logarithmic(values,
     assert [one.name for one in views_of(lines(curve(*values)))] == names
 
 
-@pytest.mark.parametrize("times_us", [[340.0], [340.0, 362.0], [120.0, 950.0]])
-def test_a_logarithmic_axis_without_a_power_of_ten_has_ticks(times_us):
-    tree = drawn(lines(curve(*times_us), y_log=True))
-    places = {}
-    for group in of_class(tree, "y"):
-        for one in group.iter():
-            if one.tag.endswith("text"):
-                places["".join(one.itertext())] = float(one.get("y"))
-    assert len(places) >= 2
-    assert sorted(places, key=places.get, reverse=True) == sorted(places, key=float)
-
-
 def test_values_that_are_no_numbers_interrupt_a_curve():
     nan, inf = float("nan"), float("inf")
     (path,) = of_class(drawn(lines(curve(1.0, nan, 2.0, 3.0, inf, 4.0, 5.0, 6.0))), "curve")
@@ -232,15 +202,6 @@ def test_values_that_are_no_numbers_interrupt_a_curve():
         (Heat("k", "T", "", "", "", [], [], [], [], []), "No values"),
     ):
         assert text in views_of(chart)[0].svg
-
-
-def test_a_band_is_an_area_and_a_bar_where_neighbours_have_none():
-    low = [1.0, None, 1.0, None, 1.0, 1.0]
-    high = [one and 3.0 for one in low]
-    tree = drawn(lines(ChartCurve("a", SIZES[:6], [2.0] * 6, low, high)))
-    (area,), (bars,) = of_class(tree, "band"), of_class(tree, "bar")
-    assert len(points(area)) == 4
-    assert bars.get("d").count("M") == 2
 
 
 def test_levels_and_marks_are_named_and_far_levels_do_not_flatten_the_curves():
@@ -269,14 +230,6 @@ def test_no_two_of_many_curves_look_alike():
     assert used == {f"url(#{id})" for id in markers_of([lines(*curves)])}
 
 
-def test_boxes_beyond_the_limits_end_at_them():
-    boxes = BoxSeries("a", [(-60.0, -1.0, 0.0, 1.0, 400.0), None])
-    chart = Boxes("k", "T", "", "size", "%", ["8 B", "16 B"], [boxes], (-5.0, 5.0))
-    (whisker,) = of_class(drawn(chart), "whisker")
-    ((lowest, *lengths),) = re.findall(r"M\d+ (\d+)v(-\d+)m0(-\d+)v(-\d+)M", whisker.get("d"))
-    assert (lowest, 254 + sum(map(int, lengths))) == ("254", 26)
-
-
 def heat(*values, **properties):
     rows, columns = ([f"DEV{one}" for one in range(len(own))] for own in (values, values[0]))
     cells = [["x" if one is None else f"{one:.0f}" for one in row] for row in values]
@@ -295,21 +248,3 @@ def test_a_cell_is_drawn_in_the_colour_of_its_value():
     for name, opacity in (("less", "1"), ("more", "0.5")):
         assert of_class(centred, name)[0].get("fill-opacity") == opacity
     assert of_class(drawn(heat([1.0, 2.0], higher_is_better=False)), "worst")
-
-
-def test_a_map_of_very_many_devices_has_no_texts_in_cells_and_few_labels():
-    tree = drawn(heat(*([float(row + column) for column in range(128)] for row in range(128))))
-    assert not texts(tree, "v")
-    assert len(texts(tree, "x")) <= 12
-    assert 30 < len(of_class(tree, "y")) < 70
-    assert len(views_of(heat(*[[1.0] * 128] * 128))[0].svg) < 300_000
-
-
-@pytest.mark.parametrize("text", ["</svg><script>", '"><b>', "a & b"])
-def test_texts_are_escaped(text):
-    for one in views_of(lines(curve(*[1.0] * 8, name=text), levels=[Level(text, 1.0)])):
-        assert ET.fromstring(one.svg) is not None
-        assert "<script" not in one.svg
-        assert "<b>" not in one.svg
-    named = Heat("k", text, "", text, text, [text], [text], [[1.0]], [[text]], [[text]])
-    assert texts(drawn(named), "v") == [text]

@@ -13,9 +13,8 @@ from cclmark.base.errors import UsageError
 from cclmark.document import case_fields
 from cclmark.document.blocks import Document, Finding
 from cclmark.document.columns import Column, cell_text, csv_line, places_of
-from cclmark.document.exporters import exporter_of, formats_of
+from cclmark.document.exporters import exporter_of
 from cclmark.document.json_format import JsonExporter, encode, without_samples
-from cclmark.document.naming import NamedRun
 from cclmark.document.openmetrics import Metric, RunLabels, Series, labels_of, lines_of
 from cclmark.document.report_kind import View
 from cclmark.document.sample_columns import CASE_SAMPLES, times_of_samples
@@ -65,33 +64,6 @@ def test_a_row_has_every_figure_in_its_unit():
             ],
         )
     require_stated("words/rows.txt", found)
-
-
-def test_a_page_has_the_shares_of_a_case():
-    def cells(result, **links):
-        link = schema.Link(0, "NVLink", 1, 1e9)
-        of = replace(HEADER, **{"links": [link], "hosts": [], **links})
-        run = NamedRun("a", Journal(of, [ONE]))
-        return case_fields.case_cells(case_fields.CASE_FIELDS, run)(result)
-
-    share = ONE.summary.busbw_bytes_per_s / 1e9 * 100
-    assert cells(ONE)["of_link_limit_percent"] == pytest.approx(share)
-    assert "reference" not in cells(ONE)
-    idle = replace(ONE, summary=replace(ONE.summary, busbw_bytes_per_s=0.0))
-    for found in (cells(FAILED), cells(idle), cells(ONE, links=())):
-        assert "of_link_limit_percent" not in found
-
-
-def test_the_title_names_three_operations():
-    def title(names):
-        results = [replace(ONE, case=replace(ONE.case, operation=name)) for name in names]
-        return case_fields.title_of_cases([NamedRun("a", Journal(HEADER, results))])
-
-    assert title("abac") == "a, b, c"
-    assert title("abcde") == "a, b, c and 2 more"
-    staged = replace(ONE, route="copy", case=replace(ONE.case, operation="alltoall", in_place=True))
-    assert len(case_fields.notes_on_cases([ONE, staged])) == 1
-    assert case_fields.notes_on_cases([ONE]) == []
 
 
 def test_lines_of_csv_are_no_formulas_and_have_digits():
@@ -265,13 +237,6 @@ def test_findings_of_json_are_of_what_is_kept(reduction, cycles, keeps, kept):
 # Formats.
 
 
-def test_every_kind_has_the_usual_formats():
-    for kind in KINDS.values():
-        found = formats_of(kind)
-        assert found[:4] == ["table", "json", "csv", "markdown"]
-        assert len(found) == len(set(found))
-
-
 def test_chosen_fields_are_rows_of_any_text():
     fields = ["time_us", "operation"]
     for format in ("table", "markdown", "csv"):
@@ -312,32 +277,3 @@ PAIRS, TRAIN, PROFILE = (
 def test_journals_of_which_there_is_no_such_text_are_refused(journals, format, table, message):
     with pytest.raises(UsageError, match=message):
         exports.export_content([*zip("ab", journals, strict=False)], format, table)
-
-
-def test_a_table_is_of_one_kind():
-    def table(*journals, of="cases"):
-        return exports.chosen_table([*zip("ab", journals, strict=False)], of)
-
-    steps = table(TRAIN, of="steps")
-    rows = [*steps.rows]
-    assert rows
-    assert {len(row) for row in rows} == {len(steps.columns)}
-    mixed = table(TRAIN, PROFILE)
-    assert [one.name for one in mixed.columns] == [one.name for one in steps.columns]
-    assert len(table(TRAIN, TRAIN).columns) != len(steps.columns)
-    both = exports.export_content([("a", SAMPLE)] * 2, "table")
-    assert both.count(b"cclmark ") >= 2
-
-
-def test_rows_say_which_run_they_are_of():
-    cells = exports.run_cells(HEADER)
-    assert cells[0] == HEADER.run_id
-    assert cells[4] == f"cclmark {HEADER.cclmark_version}"
-    assert exports.hosts_of(replace(HEADER, hosts=[])) == HEADER.machine.hostname
-    named = [replace(one, name=name) for one, name in zip(DEVICES, "aab", strict=True)]
-    assert exports.devices_of(replace(HEADER, devices=named)) == "a + b"
-
-
-def test_pages_of_pairs_have_no_columns_of_what_ran_beside():
-    columns = {one.name for one in case_fields.PAIR_FIELDS.page_columns}
-    assert columns & {"first", "second", "beside", "at_once_ratio"} == {"first", "second"}

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark.cli.plugin.run import call_lines, print_logs
-from cclmark.explain import calls as log_calls
 from cclmark.explain.calls import CallCollector, operations_of
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log
 from goldens import outline, require_golden
@@ -141,14 +140,6 @@ def test_another_file_is_refused_by_name(tmp_path):
                 read(Path(name))
 
 
-def test_only_what_is_written_of_a_log_is_read(tmp_path):
-    path = tmp_path / "sparse.log"
-    path.write_bytes(WHOLE)
-    with path.open("r+b") as file:
-        file.truncate(HEADER_BYTES + (128 << 28))  # 32 GiB, more than most machines could hold
-    assert read_plugin_log(path) == parse_plugin_log(WHOLE, "log")
-
-
 INTRODUCED = tuple(introduced(rank) for rank in (0, 1))
 
 
@@ -223,22 +214,6 @@ def test_what_follows_a_gap_is_not_compared(calls_of):
     calls = calls_of(whole, gap)
     assert calls.differences() == []
     assert len(calls.by_rank[1]) == 2
-
-
-def test_equal_operations_are_decoded_once(calls_of, monkeypatch):
-    decoded = []
-
-    original = log_calls.decode_record
-
-    def decode(number, content):
-        decoded.append(number)
-        return original(number, content)
-
-    monkeypatch.setattr(log_calls, "decode_record", decode)
-    records = 20_000  # several pieces
-    calls = calls_of(log(INTRODUCED[0], *[all_reduce()] * records, all_reduce(number=2)))
-    assert [number for _, number in calls.counts()] == [records, 1]
-    assert len(decoded) == 2
 
 
 def test_types_have_their_names_and_sizes(calls_of):

@@ -258,9 +258,3 @@ def test_ranks_match_operations_by_name():
         ("hcom_broadcast__674_0_1", [0, 2]),
         ("hcom_broadcast__674_0_1", [2]),
     ]
-
-
-def test_two_files_of_a_rank_are_no_profile():
-    files = [trace_file(SMALL, "a.json"), trace_file(SMALL, "b.json")]
-    with pytest.raises(UsageError, match=r"a\.json and b\.json are both of rank 1"):
-        import_traces(files, "msprof")

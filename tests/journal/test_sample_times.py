@@ -94,12 +94,6 @@ def test_the_text_has_differences_in_units_by_clock_and_rank():
     assert read(Samples, {"packed": old}) == samples
 
 
-def test_a_sample_of_a_minute_among_short_ones_takes_few_digits():
-    short_s = [[n / 1e9] for n in range(1000, 2000, 100)]
-    pause = Samples([*short_s, [60.0]], [], [], 1).stored()["coded"]
-    assert len(pause) < len(Samples([*short_s, [3000 / 1e9]], [], [], 1).stored()["coded"]) + 16
-
-
 def test_impossible_times_are_errors():
     last = (0, 0, 0, 0)
     for text in (
@@ -212,13 +206,3 @@ def test_figures_that_do_not_follow_from_samples_are_stored():
     second.samples = None
     again = parse_journal(journal.encoded().splitlines(), "again")
     assert again.results == journal.results
-
-
-def test_numbers_and_texts_at_their_default_are_left_out_whichever_object_they_are():
-    journal = read_journal(SCHEMA_5)
-    journal.results[0].route = "".join(["nat", "ive"])
-    journal.results[0].duration_s = float("0")
-    journal.results[1].route = "in two steps"
-    first, second = (json.loads(line) for line in journal.encoded().splitlines()[1:3])
-    assert not {"route", "duration_s"} & first.keys()
-    assert second["route"] == "in two steps"

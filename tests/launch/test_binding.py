@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.base.errors import MissingError, UsageError
-from cclmark.document.head import binding_lines
 from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.resume import differing_settings
-from cclmark.journal.schema import DeviceDescription
 from cclmark.launch.attempt import one_of_each, plan_processors
 from cclmark.launch.rank_messages import unbound_ranks
 from cclmark.rank import rank_binding
@@ -141,31 +138,6 @@ def test_a_host_is_crowded_only_where_no_choice_fits(usable, on_second):
         else:
             assert taken == [[] for _ in own]
     assert plan("ranks:0=0-1;1=0", [[0, 1]] * 2).crowded == set()
-
-
-SIX = "ranks:0=0;1=1;2=2;3=3;4=4;5=5"
-
-
-@pytest.mark.parametrize(
-    ("bind", "processors", "lines"),
-    [
-        ("", ["0", "1"], []),
-        ("none", ["0-3"] * 2, ["none: ranks 0-1 → 0-3"]),
-        ("numa", ["0-1", "2-3", "0-1"], ["numa: ranks 0,2 → 0-1; rank 1 → 2-3"]),
-        ("numa", ["", ""], ["numa"]),
-        (
-            *(SIX, list("012345")),
-            ["listed: rank 0 → 0; rank 1 → 1; rank 2 → 2; rank 3 → 3; … and 2 more lists of "
-             "processors"],
-        ),
-    ],
-)  # fmt: skip
-def test_the_head_shows_what_each_rank_has(bind, processors, lines):
-    devices = [
-        DeviceDescription(rank, "h", "host", rank, "host", 1, processors=own)
-        for rank, own in enumerate(processors)
-    ]
-    assert binding_lines(replace(header_of(usual_settings(bind=bind)), devices=devices)) == lines
 
 
 def test_a_binding_is_part_of_the_method():

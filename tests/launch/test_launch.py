@@ -12,7 +12,7 @@ import pytest
 from cclmark.base.errors import MissingError, UnreadError
 from cclmark.kinds.registry import KINDS
 from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
-from cclmark.launch.coordinator import Coordinator, RankLayout, name_apart
+from cclmark.launch.coordinator import Coordinator, name_apart
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
 from cclmark.launch.request import Request, ResultDelivery
@@ -20,7 +20,7 @@ from cclmark.rendezvous.board import PHASES, Board, Operations, Status
 from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
 from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE
-from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, parse_devices
+from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, parse_devices
 from goldens import outline, refusal, require_golden, require_outcomes
 from places import REPOSITORY
 
@@ -72,12 +72,6 @@ def only(*present):
         return 2 if runtime in present else 0
 
     return probe
-
-
-def test_the_first_runtime_with_devices_is_measured_without_being_named():
-    for runtime in set(RUNTIMES) - {"host"}:
-        choice = chosen("", None, only(runtime))
-        assert (choice.runtime, choice.indices) == (runtime, (0, 1))
 
 
 def test_the_engine_reads_the_variables_of_the_table():
@@ -183,16 +177,6 @@ def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     ranks.rank_statuses = {1: RankStatus(1, 101, "timing", 0, 0, 0.1, False, None, False)}
     processes = ProcessWatch(coordinator, messages, ranks)
     assert ranks.any_can_report(processes.lost_ranks()) is waits
-
-
-def test_ranks_are_in_start_up_before_they_are_started():
-    """A launcher's signal may arrive so early."""
-    request = Request(chosen("host:2", None, four), None, {}, KINDS[COLLECTIVE])
-    coordinator, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
-    messages = SimpleNamespace(failures={}, finished={})
-    states = RankWatch(request, coordinator, layout, messages).states((), {})
-    found = [(one.rank, one.device, one.pid, one.status.phase) for one in states]
-    assert found == [(rank, f"host:{rank}", 0, "start-up") for rank in (0, 1)]
 
 
 def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():

@@ -137,11 +137,6 @@ def test_a_process_takes_its_share():
     require_outcomes(HERE / "shares.txt", share)
 
 
-def test_a_process_that_sees_its_share_only_takes_it():
-    chosen = choose_own_devices(place(3, 4), parse_devices("cuda"), None, lambda runtime: 1)
-    assert chosen.indices == (0,)
-
-
 def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given():
     def own(text, count, *places):
         chosen = choose_own_devices(place(*places), parse_devices(text), count, lambda runtime: 0)
@@ -196,10 +191,3 @@ def test_addresses_of_ours_are_reached_from_here():
     for address in filter(None, addresses.values()):
         # An address of one's own is reached through the kernel, from that address.
         assert addresses[interface_towards(address)] == address
-
-
-def test_what_is_no_address_or_interface_leads_nowhere():
-    for address in ("::1", "no-such-host.invalid", "300.1.1.1"):
-        assert interface_towards(address) is None
-    assert address_of("no-such-interface-of-any-host") is None
-    assert not is_own("192.0.2.1")

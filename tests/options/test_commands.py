@@ -68,15 +68,6 @@ def test_every_command_is_found_by_its_name():
     assert app.get_command(context, "nonsense") is None
 
 
-def test_the_commands_of_a_group_are_listed_in_order():
-    for name, commands in (
-        ("history", "add list show trend export prune"),
-        ("references", "list show check add remove"),
-    ):
-        group = load_command(name)
-        assert group.list_commands(click.Context(group)) == commands.split()
-
-
 _REFUSED = "from contextlib import suppress\nimport click\nwith suppress(click.UsageError):"
 _REFUSED += called("all_reduce", "--nonsense").replace("\n", "\n    ")
 _OF_RANKS = (
@@ -210,28 +201,6 @@ def test_the_page_of_commands_lists_them_in_their_groups():
         for word in re.findall(r"[`*]+(\w+)", line.split(" | ")[0])
     )
     assert [*listed] == [word for title, group in GROUPS.items() for word in (title, *group)]
-
-
-@pytest.mark.parametrize(
-    "name", ["all_reduce", "collectives", "memory", "overlap", "p2p", "pairs", "torch"]
-)
-def test_an_example_fits_a_line_of_80_columns(name):
-    loaded = load_command(name)
-    inner = loaded.commands.items() if isinstance(loaded, click.Group) else []
-    for own, one in [(name, loaded), *inner]:
-        shown = one.get_help(click.Context(one, info_name=own)).splitlines()
-        examples = [line for line in shown if line.startswith("  cclmark ")]
-        assert examples or inner
-        assert max(map(len, examples), default=0) <= 80
-
-
-def test_the_help_of_barrier_has_no_sizes_and_no_elements():
-    barrier = load_command("barrier")
-    text = barrier.get_help(click.Context(barrier, info_name="barrier"))
-    for word in ("-b", "-e", "-f", "-d", "-o", "--placement", "-r", "--pieces", "--like", "MiB"):
-        assert not re.search(rf"(?<![\w-]){word}\b", text), word
-    assert "A barrier moves no data." in text
-    assert "--iters" in text
 
 
 def test_the_commands_with_an_option():

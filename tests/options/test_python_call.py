@@ -18,7 +18,7 @@ from cclmark.options.command import GroupedCommand
 from cclmark.options.python_call import parsed_call
 from cclmark.recording.caller import in_python
 from goldens import require_outcomes
-from places import REPOSITORY, TESTS
+from places import REPOSITORY
 
 MAKE = runpy.run_path(str(REPOSITORY / "docs" / "reference" / "make.py"))
 
@@ -165,18 +165,6 @@ def test_the_printed_call_has_the_values_that_are_typed(capsys):
     require_outcomes(Path(__file__).with_name("printed_calls.txt"), printed)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_one_process_of_a_launcher_prints_the_call(capsys, monkeypatch, rank):
-    torchrun = {"WORLD_SIZE": 2, "RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2}
-    torchrun |= {"MASTER_ADDR": "localhost", "MASTER_PORT": 1, "TORCHELASTIC_RUN_ID": "x"}
-    for name, value in torchrun.items():
-        monkeypatch.setenv(name, str(value))
-    with pytest.raises(SystemExit) as ended:
-        app(["all_reduce", "--print-plan"], "cclmark", standalone_mode=False)
-    assert not ended.value.code
-    assert bool(capsys.readouterr().out) == (rank == 0)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -192,12 +180,6 @@ def test_errors_of_calls_name_their_arguments(arguments, said):
         cclmark.measure("all_reduce", devices="host:2", **{"sizes": 8, **arguments})
     assert said in str(refused.value)
     assert not re.search(r"(?<![\w-])--?[a-z]", str(refused.value))
-
-
-def test_a_text_of_a_run_names_its_arguments():
-    run = cclmark.open(TESTS / "journals" / "collective.jsonl")
-    with pytest.raises(UsageError, match=r"^columns=: no column has the name 'tme'"):
-        run.text(columns=["tme"])
 
 
 def test_known_options_become_arguments():
@@ -256,10 +238,3 @@ def test_the_command_line_of_a_call(options, words):
     path, command, rest, options = measuring_command(["all_reduce"], options)
     typed, _ = parsed_call(path, command, rest, sizes, options)
     assert typed == ["cclmark", "all_reduce", *words.split()]
-
-
-def test_arguments_stand_where_click_finds_them():
-    path, command, rest, options = measuring_command(["overlap", "all_reduce"], {"rounds": 3})
-    words, flags = parsed_call(path, command, rest, "", options)
-    assert words == ["cclmark", "overlap", "all_reduce", "--rounds", "3"]
-    assert flags.rounds == 3

@@ -106,15 +106,6 @@ def test_the_band_is_narrow_if_both_are_times_of_the_device(factor, words):
     assert "up to 1.1 times counts as plausible" in printed
 
 
-def test_the_cost_of_a_call_is_judged_where_the_capture_failed():
-    reason = "the library cannot be captured"
-    results = [replace(one, device_reason=reason) for one in COLLECTIVES.results]
-    text = table(with_results(COLLECTIVES, results))
-    assert "latencies are plausible: cost of a call" in text
-    assert "all_reduce 0.77 times (8 B)" in text
-    assert "up to 2 times counts as plausible" in text
-
-
 def test_a_peak_that_did_not_converge_is_qualified_in_every_format():
     (before,) = findings(only(COLLECTIVES, "all_reduce").results)
     results = [
@@ -141,32 +132,6 @@ def test_a_peak_that_did_not_converge_is_qualified_in_every_format():
     assert "not converged" not in headline_of(COLLECTIVES)
 
 
-def test_half_of_the_peak_is_reached_from_a_size_on():
-    (one,) = findings(only(COLLECTIVES, "all_reduce").results)
-    half = one.half_peak_bytes
-    rates = {
-        it.case.size_bytes: it.summary.busbw_bytes_per_s
-        for it in COLLECTIVES.results
-        if it.case.series() == one.peak.case.series()
-    }
-    best = max(rates.values())
-    assert all(2 * rate >= best for size, rate in rates.items() if size >= half)
-    assert 2 * rates[max(size for size in rates if size < half)] < best
-    assert "half of it from 8 MiB on" in table(only(COLLECTIVES, "all_reduce"))
-    peaks = page_of([NamedRun("", COLLECTIVES)]).peaks
-    assert peaks.rows[0][peaks.head.index("half from")] == "8 MiB"
-    # A larger message with less than half of it, although it did not converge.
-    slow = max(COLLECTIVES.results, key=lambda it: it.case.size_bytes).case.size_bytes * 2
-    last = replace(one.peak, converged=False)
-    last.case = replace(last.case, size_bytes=slow)
-    last.summary = replace(last.summary, busbw_bytes_per_s=best / 3)
-    (falling,) = findings([*only(COLLECTIVES, "all_reduce").results, last])
-    assert falling.peak.case == one.peak.case
-    assert falling.half_peak_bytes is None
-    (few,) = findings([it for it in COLLECTIVES.results if it.case == one.peak.case])
-    assert few.half_peak_bytes is None
-
-
 def test_what_the_environment_switches_off():
     for variable, words in (
         ("NCCL_P2P_DISABLE=1", ["direct access between devices (P2P) is off"]),
@@ -184,10 +149,3 @@ def test_what_the_environment_switches_off():
     header = replace(COLLECTIVES.header, environment={}, hosts=hosts)
     settings = [one.setting for one in restrictions(header, "all_reduce", "nccl")]
     assert settings == ["NCCL_IB_DISABLE=1", "NCCL_NET_GDR_LEVEL=LOC"]
-
-
-def test_a_setting_that_the_reference_does_not_report_is_said_so():
-    said = "direct access between devices (P2P) is off (NCCL_P2P_DISABLE=1); the reference does not"
-    text = table(only(COLLECTIVES, "broadcast", NCCL_P2P_DISABLE="1"))
-    assert f"{said} report this setting" in text
-    assert "is off" not in table(only(COLLECTIVES, "broadcast"))

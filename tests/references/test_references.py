@@ -1,11 +1,8 @@
 """References: are the shipped ones sound, which is nearest, what is never compared."""
 
-import itertools
 import json
 import math
 import re
-import sys
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +25,6 @@ from cclmark.work.items import P2P
 from cclmark.work.operations import OPERATIONS
 from examples import examples
 from goldens import require_outcomes
-from patience import scaled
 from places import H200X4, TESTS
 
 SHIPPED = shipped_references()
@@ -331,24 +327,6 @@ def test_what_differs_is_named_and_prevents_a_verdict():
     require_outcomes(TESTS / "references" / "compared.txt", outcome)
 
 
-def test_many_cases_cost_little():
-    """A page of a run on many devices asks for thousands: what is the runs' is done once."""
-
-    def calls_of(ranks):
-        references = References(SHIPPED, header_of(ranks))
-        case, summary = case_of(ranks=ranks)
-        assert references.nearest(case, summary)
-        seen = []
-        sys.setprofile(lambda *_: seen.append(1))
-        try:
-            references.nearest(case, summary)
-        finally:
-            sys.setprofile(None)
-        return len(seen)
-
-    assert 100 < calls_of(512) <= calls_of(64)
-
-
 def test_beyond_a_curve_only_where_it_is_flat():
     assert found_for(size_bytes=4) is None
     assert found_for(size_bytes=4 * GIB).size in ("2 GiB", "8 GiB")
@@ -402,25 +380,6 @@ def test_which_variables_tell_of_multicast():
     assert multicast_of({"NCCL_ALGO": "^NVLS,NVLSTree"}, "all_reduce", hosts=2) is False
 
 
-@given(st.text(alphabet="ringNVLSTre^:;, allreduce", max_size=30))
-def test_any_choice_of_algorithms_can_be_read(choice):
-    assert multicast_of({"NCCL_ALGO": choice}, "all_reduce") in (False, None)
-
-
-def test_a_run_may_use_multicast_for_one_operation_alone():
-    known = References(SHIPPED, replace(SWEEP.header, environment={"NCCL_ALGO": "allgather:ring"}))
-    for operation, words in (
-        ("all_reduce", ["multicast off there, left to NCCL here"]),
-        ("all_gather", []),
-    ):
-        result = next(
-            one
-            for one in SWEEP.results
-            if (one.case.operation, one.case.size_bytes) == (operation, 512 << 20)
-        )
-        assert [*known.nearest(result.case, result.summary).differences] == words
-
-
 def matches(references=SHIPPED, header=COPIES.header):
     known = CopyReferences(references, header)
     for one in COPIES.transfers:
@@ -464,46 +423,6 @@ def test_what_a_link_is_specified_for():
     slower = [replace(one, limit_bytes_per_s=300e9) for one in header.relations]
     narrow = replace(header, relations=slower)
     assert next(matches(header=narrow))[1] is None
-
-
-@pytest.mark.parametrize("kind", ["copies", "collectives"])
-def test_each_of_many_pairs_finds_its_own_figure(kind):
-    """On as many pairs as figures each is looked up, not all of them searched."""
-    pairs = [*itertools.permutations(range(48), 2)]
-    (device, *_), (relation, *_) = COPIES.header.devices, COPIES.header.relations
-    header = replace(
-        COPIES.header,
-        devices=[replace(device, rank=rank, index=rank) for rank in range(48)],
-        relations=[replace(relation, first=first, second=second) for first, second in pairs],
-    )
-    of_copies = kind == "copies"
-    one = next(
-        one
-        for one in (COPIES.transfers if of_copies else SWEEP.results)
-        if one.summary
-        and (one.summary.bytes_per_s if of_copies else one.case.size_bytes == 2 << 20)
-    )
-    results = []
-    for place, pair in enumerate(pairs):
-        rate = 1e11 + 1e7 * place
-        if of_copies:
-            item = {"transfer": replace(one.transfer, flows=(pair,))}
-            figures = {"bytes_per_s": rate, "flow_bytes_per_s": [rate]}
-        else:
-            item = {"case": replace(one.case, pair=pair, ranks=2)}
-            figures = {"busbw_bytes_per_s": rate, "time_s": one.case.size_bytes / rate}
-        results.append(replace(one, summary=replace(one.summary, **figures), **item))
-    own = written_and_read(type(COPIES)(header, results=results))
-    begun_s = time.process_time()
-    notes = ReferenceNotes(lambda kinds: own)
-    match = notes.match_transfer if of_copies else notes.match
-    shares = [match(result, header).share for result in results]
-    assert time.process_time() - begun_s < scaled(1.5)
-    assert shares == pytest.approx([1.0] * len(results), rel=1e-5)
-    if not of_copies:
-        # Where the pair has no figure, the nearest is that of another pair.
-        nearest = References(own[1:], header).nearest
-        assert nearest(results[0].case, results[0].summary).reference == own[1]
 
 
 def written_and_read(journal, title="x", multicast=unknown):

@@ -119,13 +119,6 @@ def test_calls_that_copy():
     assert "by the host's calls, which copy" in "\n".join(copy_trace_summary(found, 1, None))
 
 
-def test_the_memory_of_the_host_is_a_group():
-    transfer = a_transfer(((0, 0),), scope="host", host_memory="pinned", to_host=True, numa="near")
-    found = assemble_copies(transfer, [a_trace(0, a_flow(0, [(0, 10)]))])
-    assert [group.name for group in found.timeline.groups] == ["device 0, GPU, node", "host memory"]
-    assert track(found, 1, "copies from device 0")[0].flows_to == (1,)
-
-
 def test_an_unread_clock_is_part_of_the_error():
     trace = a_trace(0, a_flow(0, [(0, 10**9)]), clock_begin=[], clock_reason="no NVRTC")
     found = assemble_copies(a_transfer(), [trace, a_trace(1)])

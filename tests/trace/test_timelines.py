@@ -244,15 +244,6 @@ def test_waits_of_network_steps_have_their_cause():
     assert "rank 0: 1 event without an end, not in the trace" in trace_problems(found)
 
 
-def test_ranks_are_compared_by_one_source():
-    """A kernel without an end on one rank: the kernels of the other are not compared with calls."""
-    incomplete = both_kernels()[:-1]
-    found = assembled(a_trace(0, events=both_kernels()), a_trace(1, events=incomplete))
-    assert found.source == "calls"
-    assert skew_of(found).largest_ns == 0
-    assert found.ranks[1].events.unfinished == 1
-
-
 def task(number, named, reported, kind=COLLECTIVE, function="AllReduce", peer=0):
     """A task that is record ``number``: on ``named`` channels, with kernels on the first ones."""
     events = [
@@ -363,29 +354,6 @@ def test_messages_are_matched_in_their_order(sent, begins, ends):
     assert [one.flows_to for one in by_name["messages received, peer 0"]] == ends
 
 
-def test_events_have_the_rate_of_the_device():
-    rate = 1.001
-    trace = a_trace(
-        rate=rate,
-        device_begin_s=[0.0, 0.5 * rate],
-        device_end_s=[0.1 * rate, 1.0 * rate],
-        reference_before_ns=1_000_000,
-        reference_after_ns=1_010_000,
-    )
-    clock = event_clock(trace)
-    assert abs(clock.to_common_ns(1.0 * rate * 1e9) - (1_005_000 + 1e9)) <= clock.error_ns
-    assert 5_500 <= clock.error_ns <= 5_700
-    unknown = event_clock(a_trace(clock_begin=[], device_begin_s=[0.0], device_end_s=[1.0]))
-    assert unknown.error_ns >= 100_000  # rates may differ
-
-
-def test_slices_that_overlap_are_in_lanes():
-    slices = [Slice("a", 0, 10), Slice("b", 5, 15), Slice("c", 12, 20), Slice("d", 1, 4)]
-    lanes = Track("t", slices).lanes()
-    found = [(lane.name, "".join(one.name for one in lane.slices)) for lane in lanes]
-    assert found == [("t", "adc"), ("t (2)", "b")]
-
-
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30)), max_size=30))
 def test_lanes_hold_every_slice_once_and_are_nested(parts):
     slices = [
@@ -399,12 +367,6 @@ def test_lanes_hold_every_slice_once_and_are_nested(parts):
             for other in lane.slices[place + 1 :]:
                 apart = other.begin_ns >= one.end_ns
                 assert apart or other.end_ns <= one.end_ns
-
-
-def test_lost_events_are_counted():
-    content = log(*both_kernels(), claimed=11, dropped=5, capacity=6)
-    found = assembled(a_trace(log=content, log_reason=""))
-    assert ", 5 lost" in summary_of(found, 1e-3)
 
 
 @given(st.integers(0, 4096 + 128 * 6))

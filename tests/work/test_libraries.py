@@ -14,7 +14,6 @@ from cclmark import _engine as engine
 from cclmark.base.errors import UsageError
 from cclmark.rank.engine_values import _description_of, open_ccl
 from cclmark.work import libraries
-from cclmark.work.library_fields import parse_version
 from cclmark.work.library_files import (
     _LOADED_SHAPES,
     SHAPES,
@@ -156,10 +155,6 @@ def test_any_value_of_a_field_is_taken_or_named(field, value, types):
     else:
         assert set(library.types) <= set(DTYPE_BYTES)
         assert set(library.reductions) <= set(REDUCTIONS)
-
-
-def test_versions_are_numbered_as_nccls():
-    assert [parse_version(it) for it in ("", "2.7", "2.20.5", "2.28.9")] == [0, 20700, 22005, 22809]
 
 
 def test_the_page_counts_the_files_of_a_new_library():

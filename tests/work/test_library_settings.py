@@ -14,7 +14,6 @@ from cclmark.base.files import shipped_toml_files
 from cclmark.journal.schema import HostDescription, Machine
 from cclmark.options.varied import check_settings, environment_with, possible_variants
 from cclmark.rank.effective_settings import effective_values
-from cclmark.references.match import restrictions
 from cclmark.work import libraries
 from cclmark.work import library_settings as settings
 from cclmark.work.library_fields import find_version
@@ -26,7 +25,6 @@ from cclmark.work.setting_fields import LibrarySetting
 from cclmark.work.variants import PROCESS, Assignment, Variant
 from goldens import refusal, require_outcomes
 from places import REPOSITORY
-from reports import COLLECTIVES
 
 HERE = Path(__file__).parent
 LIBRARY = """
@@ -216,15 +214,6 @@ def test_integers_within_the_limits_and_no_others(number, least, span):
         assert f"from {least} to {least + span}" in refused(setting, str(number))
 
 
-@given(st.integers(min_value=-(10**18), max_value=10**18))
-def test_sizes_are_not_negative(number):
-    setting = LibrarySetting(name="A", effect="E.", form="size")
-    if number >= 0:
-        check_value(setting, str(number), "")
-    else:
-        assert "in bytes, of at least 0" in refused(setting, str(number))
-
-
 @given(st.data())
 def test_lists_in_the_syntax_of_nccl(data):
     setting = known("nccl", "NCCL_ALGO")
@@ -263,16 +252,6 @@ def test_what_is_known_of_settings():
         return repr(FACTS[kind](*arguments))
 
     require_outcomes(HERE / "setting_facts.txt", fact)
-
-
-def test_restrictions_come_from_the_data(added):
-    header = replace(COLLECTIVES.header, environment={"MINE_LEVEL": "LOW"})
-    assert restrictions(header, "all_reduce", "mine") == []
-    restricted = '[{ values = ["LOW"], words = "it is low", operations = ["reduce"] }]'
-    added(settings=[setting_in(f"{GOOD}restricts = {restricted}")])
-    assert restrictions(header, "all_reduce", "mine") == []
-    [found] = restrictions(header, "reduce", "mine")
-    assert (found.words, found.setting) == ("it is low", "MINE_LEVEL=LOW")
 
 
 @pytest.fixture
@@ -327,12 +306,6 @@ def test_what_the_library_itself_reports(files, own, environment, expected):
     assert (value.value, value.source, value.absence) == expected
 
 
-def test_another_version_does_not_have_a_setting(added):
-    added(settings=[setting_in(GOOD + 'since = "2.0"')])
-    [value], _ = effective_values("mine", "1.0", {"MINE_LEVEL": "low"})
-    assert value.absence == "since 2.0, this library is 1.0"
-
-
 def test_the_page_of_a_new_library_is_valid():
     page = (REPOSITORY / "docs" / "extend" / "add-a-ccl.md").read_text()
     fields = page.partition("### Settings")[2]
@@ -368,14 +341,6 @@ def test_they_are_varied_where_ranks_of_one_host_may_use_the_network(
     check_settings([(name, ["1"]), (over_network, ["1"])], ccl)
     monkeypatch.setenv(over_network, "1")
     check_settings([(name, ["1"])], ccl)
-
-
-def test_a_library_that_reads_no_others_settings_gives_that_reason():
-    varied = [("NCCL_IB_QPS_PER_CONNECTION", ["1"])]
-    (notice,) = check_settings(varied, "shm", allow_unknown=True)
-    assert "shm does not read it" in notice
-    with pytest.raises(UsageError, match="shm does not read it, so that nothing would be compared"):
-        check_settings(varied, "shm")
 
 
 def host_with(**environment):

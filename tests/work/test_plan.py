@@ -39,11 +39,6 @@ def test_what_is_typed_is_read_or_refused():
     require_outcomes(Path(__file__).with_name("plan_values.txt"), outcome)
 
 
-@given(st.integers(1, (1 << 50) - 1))
-def test_a_plain_number_is_a_number_of_bytes(size):
-    assert parse_size(str(size)) == size
-
-
 @given(st.text(max_size=12))
 def test_any_text_is_read_or_refused_with_a_message(text):
     try:
@@ -124,11 +119,6 @@ def test_uneven_parts_keep_to_the_size(ranks, skew, elements):
     assert heaviest_row(matrix, ranks) <= elements
     rows = [sorted(matrix[i * ranks : (i + 1) * ranks]) for i in range(ranks)]
     assert all(row == rows[0] for row in rows)
-
-
-def test_a_skew_makes_the_largest_part_that_much_larger():
-    matrix = UnevenPattern.parse("skew:4").matrix(1 << 20, 4, 4)
-    assert max(matrix[:4]) / min(matrix[:4]) == pytest.approx(4, rel=0.01)
 
 
 def test_a_matrix_file_gives_the_shares(tmp_path):
