@@ -1,6 +1,5 @@
 """Charts hold what the journal says, as pictures and as lines of a terminal too."""
 
-import re
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -25,7 +24,6 @@ from cclmark.document.paint import unpainted
 from cclmark.document.ticks import byte_ticks
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.registry import read_journal, report_kind
-from cclmark.report import pictures
 from cclmark.report.pictures import picture
 from cclmark.work.sizes import format_size
 from goldens import require_stated
@@ -80,26 +78,6 @@ def test_pictures_are_pictures(name):
     assert not [element for element in root.iter() if element.tag.endswith("script")]
 
 
-def test_no_two_of_many_curves_look_alike_and_equal_values_are_not_at_the_upper_end():
-    figure = pytest.importorskip("matplotlib.figure").Figure
-    series = [
-        ChartCurve(f"{number} {dashed}", [8, 16], [613.7] * 2, colour=number, dashed=dashed)
-        for number in range(96)
-        for dashed in (False, True)
-    ]
-    faint = [ChartCurve(f"{one}", [8, 16], [613.7] * 2, colour=one, faint=True) for one in (0, 1)]
-    axes = figure().subplots()
-    pictures.draw_lines(axes, lines(*series, *faint))
-    looks = {
-        (one.get_color(), str(one._dash_pattern), one.get_marker(), one.get_markerfacecolor())
-        for one in axes.lines
-    }
-    assert len(looks) == len(series) + 2
-    low, high = axes.get_ylim()
-    assert low == 0
-    assert 630 < high < 700
-
-
 def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingError, match=r"pip install 'cclmark\[pictures\]'"):
@@ -118,23 +96,6 @@ def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkey
 )
 def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
     assert [format_size(tick) for tick in byte_ticks(sizes)] == ticks
-
-
-@pytest.mark.parametrize(
-    ("times_us", "ticks"),
-    [
-        ([318.2], ["280", "300", "320", "340", "360"]),
-        ([330.0, 640.0], ["300", "400", "500", "600", "700"]),
-        ([173.0, 2054.0], ["200", "500", "1000", "2000"]),
-        ([12.0, 4416.0], ["10", "100", "1000"]),
-    ],
-)
-def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
-    pytest.importorskip("matplotlib")
-    curve = ChartCurve("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
-    _, texts = texts_of(picture(lines(curve, y_log=True), "svg"))
-    assert [one for one in texts if re.fullmatch(r"[\d.]+", one)] == ticks
-    assert not [one for one in texts if "10^" in one or "×" in one]
 
 
 # Matrices and curves as lines of a terminal.

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import msgspec
@@ -22,7 +21,7 @@ from cclmark.document.blocks import (
     table_of,
 )
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
-from cclmark.document.columns import Column, Layout, rows_table
+from cclmark.document.columns import Column
 from cclmark.document.document_text import DocumentMarkdown, DocumentText, MarkdownLines, TextLines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.json_format import JsonExporter
@@ -31,10 +30,8 @@ from cclmark.document.openmetrics import RunLabels, Series, lines_of
 from cclmark.document.page.page import Encoder
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
-from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile, TracedStage
 from cclmark.kinds.registry import read_journal
-from cclmark.report import overview
 from cclmark.report.run_page import plain_document, sections_of
 from goldens import outline, require_golden, require_stated
 from places import TESTS
@@ -251,16 +248,6 @@ def test_an_early_end_is_stated_once(renderer, footer, last):
     assert "ended early" not in body.lower()
 
 
-def test_the_insights_of_a_page_have_the_end_unless_a_finding_states_it(monkeypatch):
-    cut = Journal(header=JOURNAL.header, results=JOURNAL.results)
-    found = []
-    for document in (GALLERY, replace(GALLERY, findings=[], states_end=True)):
-        kind = SimpleNamespace(document=lambda _, one=document: one)
-        monkeypatch.setattr(overview, "report_kind", lambda _, one=kind: one)
-        found.append(overview.insights(NamedRun("a", cut)))
-    require_golden("gallery.insights.txt", outline(found))
-
-
 FIELDS = Fields(
     [
         Field("name", "Name of the sample.", "name", "text"),
@@ -353,25 +340,6 @@ def test_chosen_columns_are_in_their_order_and_unknown_ones_are_refused():
     assert FIELDS.layout.chosen([]) is FIELDS.layout
     with pytest.raises(UsageError, match=r"no column .*'step_us': did you mean 'step_ms'\? Choose"):
         FIELDS.layout.chosen(["step_us"])
-
-
-def test_rows_of_chosen_columns_are_for_people():
-    kinds = {"time_us": "float", "time_ms": "float", "size_bytes": "int", "right": "bool"}
-    kinds |= {"ratio": "float", "name": "text", "ranks": "int"}
-    columns = [Column(name, kind, "Help.") for name, kind in kinds.items()]
-    rows = [
-        [1.5, 1234.56, 2048, 1, 1.25, "a", 4096],
-        [1234.56, 0.5, -4096, 0, 0.001, "", None],
-        [None] * 7,
-    ]
-    table = rows_table("title", Layout(columns, lambda header: lambda result: []), rows)
-    assert table.head == ["time µs", "time ms", "size", "right", "ratio", "name", "ranks"]
-    assert table.rows == [
-        ["1.50", "1234.56", "2 KiB", "yes", "1.25", "a", "4096"],
-        ["1234.6", "0.500", "-4 KiB", "no", "0.00100", "-", "-"],
-        ["-"] * 7,
-    ]
-    assert table.sides == ">>>>><>"
 
 
 #: By the method of the run; those with a name of their own follow those of times.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cclmark.document.chart_model import Boxes, ChartCurve, Heat, Level, Lines, Mark
 from cclmark.document.device_labels import device_labels, pair_name, way_between
 from cclmark.document.page.chart_svg import legend_of, look_of, markers_of, views_of
-from cclmark.document.page.drawings import LOOKS, DiagramLayout, DiagramLine, stage_bars
+from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
 from cclmark.journal.schema import DeviceDescription, TracedStage
 from cclmark.work.cases import Case
 from goldens import outline, require_stated
@@ -78,16 +78,6 @@ def test_drawings_of_ranks_and_of_stages():
         "no stages": bars(),
     }
     require_stated("words/drawings.txt", {name: outline(one)[:-1] for name, one in found.items()})
-
-
-def test_very_many_rows_are_not_all_drawn():
-    many = [[(f"s{number}", 0.0, 1.0)] for number in range(66)]
-    drawn = bars(*many)
-    assert len(drawn.rows) == 64
-    assert drawn.note.startswith("2 more are in the table")
-    assert [look for look, _ in drawn.legend[:LOOKS]] == [*range(LOOKS)]
-    assert drawn.legend[LOOKS][0] == drawn.bars[LOOKS].look == 0
-    assert bars(*many[:64]).note == ""
 
 
 @pytest.mark.parametrize(
@@ -210,14 +200,6 @@ def test_levels_and_marks_are_named_and_far_levels_do_not_flatten_the_curves():
     assert texts(tree, "level") == ["", "limit"]
     assert texts(tree, "mark") == ["", "LL"]
     assert points(of_class(tree, "curve")[0])[0][1] < 100
-
-
-@pytest.mark.parametrize("is_log", [False, True])
-def test_names_of_close_levels_are_at_different_ends(is_log):
-    levels = [Level("one", 9.9), Level("other", 10.0)]
-    tree = drawn(lines(curve(1.0, *[10.0] * 7), levels=levels, y_log=is_log))
-    names = [one for one in of_class(tree, "level") if one.tag.endswith("text")]
-    assert ["end" in one.get("class") for one in names] == [False, True]
 
 
 def test_no_two_of_many_curves_look_alike():

@@ -18,14 +18,13 @@ from msgspec.structs import replace
 import cclmark
 from cclmark.base.errors import UsageError
 from cclmark.cli.main import app
-from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.page.page_model import Page, Rows
 from cclmark.journal import page_journals
 from cclmark.journal.page_journals import JOURNALS_ID, expanded, packed_in, read_lines, unpack
 from cclmark.journal.schema import SCHEMA_VERSION
-from cclmark.kinds.registry import parse_journal, read_journal, report_kind
+from cclmark.kinds.registry import parse_journal, read_journal
 from cclmark.report import run_page
 from examples import examples
 from places import H200X4, TESTS
@@ -188,16 +187,6 @@ def test_texts_that_look_like_samples_and_lines_that_are_cut_off_remain():
     shorter = run_page.without_samples(cut, [])
     assert shorter.splitlines()[-1] == cut.splitlines()[-1]
     assert shorter.count(b'"samples":{') == 1
-
-
-@EACH
-def test_documents_are_those_of_the_runs(name):
-    one = NamedRun(name, read_journal(JOURNALS[name]))
-    document = run_page.plain_document(document_of(report_kind(one.journal.kind).document, one))
-    (found,) = json.loads(run_page.embedded([one])[0][run_page.DOCUMENTS_ID])["runs"]
-    assert (found["name"], found["kind"]) == (name, one.journal.kind)
-    content = zlib.decompress(base64.b64decode(found["zlib"]))
-    assert json.loads(content) == json.loads(msgspec.json.encode(document))
 
 
 # Commands.

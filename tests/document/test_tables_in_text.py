@@ -4,7 +4,6 @@ from itertools import chain
 
 import pytest
 
-from cclmark.analysis.ratio import RatioEstimate
 from cclmark.document.blocks import (
     Document,
     Facts,
@@ -19,10 +18,7 @@ from cclmark.document.chart_model import Heat
 from cclmark.document.document_text import MarkdownLines, TextLines, table_lines
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
-from cclmark.kinds.overlap.document import _word_of
 from cclmark.kinds.registry import read_journal
-from cclmark.kinds.tune.document import speed_up_words
-from cclmark.recording.output import Output
 from cclmark.report.exports import replayed
 from goldens import require_stated
 from places import H200X4, TESTS
@@ -114,19 +110,6 @@ def test_numbers_that_a_line_does_not_hold_follow_below():
     assert {word for line in [*heads, *lines] for word in line.split()} >= {*head}
 
 
-@pytest.mark.parametrize(
-    ("columns", "expected"), [(None, 100), ("140", 140), ("0", 100), ("many", 100), ("", 100)]
-)
-def test_without_a_terminal_lines_have_the_columns_of_the_environment(
-    monkeypatch, tmp_path, columns, expected
-):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if columns is not None:
-        monkeypatch.setenv("COLUMNS", columns)
-    assert Output(tmp_path / "x").columns == expected
-    assert Output(tmp_path / "x", is_wide=True).columns is None
-
-
 def text_of(*blocks, markdown=False, **view):
     return (MarkdownLines if markdown else TextLines)(View(**view)).blocks(blocks)
 
@@ -204,17 +187,3 @@ def test_blocks_in_texts():
     found["outcome in 40 columns"] = [*TextLines(View(columns=40)).statements(long)]
     found["early end"] = MarkdownLines(View()).early("why")
     require_stated("words/blocks.txt", found)
-
-
-@pytest.mark.parametrize(
-    ("difference", "speed_up", "slow_down"),
-    [
-        ((-0.2, 0.01), "1.221 (1.192 to 1.252)", "0.8"),
-        ((0.001, 0.001), "no difference", "0.8"),
-        ((-0.1, 0.2), "inconclusive", "inconclusive"),
-    ],
-)
-def test_ratios_whose_interval_contains_1_are_words(difference, speed_up, slow_down):
-    ratio = RatioEstimate(*difference, 6, 0.0, 7)
-    assert speed_up_words(ratio) == speed_up
-    assert _word_of(ratio, "0.8") == slow_down

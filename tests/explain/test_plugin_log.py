@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
-from cclmark.cli.plugin.run import call_lines, print_logs
+from cclmark.cli.plugin.run import print_logs
 from cclmark.explain.calls import CallCollector, operations_of
 from cclmark.explain.plugin_log import parse_plugin_log, read_plugin_log
 from goldens import outline, require_golden
@@ -214,16 +214,3 @@ def test_what_follows_a_gap_is_not_compared(calls_of):
     calls = calls_of(whole, gap)
     assert calls.differences() == []
     assert len(calls.by_rank[1]) == 2
-
-
-def test_types_have_their_names_and_sizes(calls_of):
-    texts = ("AllReduce", "RING", "LL")
-    types = ("ncclFloat8e4m3", "ncclFloat8e5m2", "ncclBfloat16", "ncclFloat4")
-    events = [record(COLLECTIVE, count=4096, channels=2, texts=(*texts, one)) for one in types]
-    rows = [line.split()[2:6] for line in call_lines([calls_of(log(*events))])[2:]]
-    assert rows == [
-        ["fp8e4m3", "4096", "4", "KiB"],
-        ["fp8e5m2", "4096", "4", "KiB"],
-        ["bfloat16", "4096", "8", "KiB"],
-        ["float4", "4096", "-", "ring"],
-    ]

@@ -416,24 +416,6 @@ def test_comparisons_read_the_users_history_once(history_place, noise_of_user, r
         assert version_of(connection) == 2
 
 
-@pytest.mark.parametrize(
-    ("place", "said"),
-    [
-        # No server listens at this port.
-        ("postgresql://127.0.0.1:1/runs", ["history is not used: the history postgresql://"]),
-        ("none.sqlite", []),
-    ],
-)
-def test_comparisons_try_a_history_that_cannot_be_read_once(
-    tmp_path, monkeypatch, noise_of_user, read_noises, place, said
-):
-    monkeypatch.chdir(tmp_path)
-    own_noise, notices = noise_of_user(place)
-    assert [own_noise(FIRST) for _ in range(3)] == [{}] * 3
-    assert all(words in notice for words, notice in zip(said, notices, strict=True))
-    assert len(read_noises) == 1
-
-
 def test_a_trend_of_another_machine_uses_its_own_noise(history):
     """With three runs of each level the assumed noise of H200 would decide elsewhere."""
     for number in range(1, 7):

@@ -4,14 +4,18 @@ import dataclasses
 import os
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.drawings import places_of_devices
 from cclmark.document.page.page import render
 from cclmark.journal.network_interfaces import network_interfaces, pci_path
-from cclmark.journal.schema import NetworkInterface
+from cclmark.journal.schema import DeviceDescription, NetworkInterface
+from cclmark.journal.topology import TOOLS, parse_matrix, relations_between
 from cclmark.report.run_page import page_of
+from places import TESTS
 from reports import COLLECTIVES
 
 SWITCH = "pci0000:15/0000:15:01.0/0000:16:00.0"
@@ -159,3 +163,84 @@ def test_pages_draw_them_beside_the_devices_of_their_switch_and_node(sysfs):
         assert one.x + one.width <= drawn.width
     journal = dataclasses.replace(COLLECTIVES, header=with_interfaces(sysfs))
     assert "mlx5_0 (ib0) InfiniBand 400 Gb/s" in render(page_of([NamedRun("", journal)]))
+
+
+# How devices are connected, as vendors' programs print it.
+
+
+#: What vendors' programs print.
+PPU, LINKS, NPU, MX, ROCM = (
+    (TESTS / "journal" / "topologies" / f"{name}.txt").read_text()
+    for name in ("ppu", "ppu-links", "npu", "mx", "rocm")
+)
+
+
+def devices(runtime: str, indices: list[int]) -> list[DeviceDescription]:
+    return [
+        DeviceDescription(rank, "h", runtime, index, "device", 1 << 30)
+        for rank, index in enumerate(indices)
+    ]
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Installs a vendor's program that prints the texts by its last argument."""
+
+    def install(name: str, texts: dict[str, str], code: int = 0) -> None:
+        for argument, text in texts.items():
+            (tmp_path / f"{name}.{argument}").write_text(text)
+        file = tmp_path / name
+        file.write_text(f'#!/bin/sh\nfor last; do :; done\ncat "$0.$last"\nexit {code}\n')
+        file.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    return install
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "pair", "sign", "number"),
+    [
+        (PPU, "PPU", (1, 2), "ICN1", 12),
+        (NPU, "NPU", (1, 2), "SYS", 6),
+        (MX, "GPU", (0, 1), "MX", 2),
+        (ROCM, "GPU", (1, 0), "XGMI", 2),
+        ("", "GPU", (0, 1), None, 0),
+        ("GPU0 X MX\n", "GPU", (0, 1), None, 0),
+    ],
+)
+def test_matrices_of_vendors(text, label, pair, sign, number) -> None:
+    signs = parse_matrix(text, label)
+    assert (signs.get(pair), len(signs)) == (sign, number)
+
+
+def test_links_of_ppus_have_steps_and_limits(program, monkeypatch) -> None:
+    program("ppu-smi", {"-m": PPU, "-s": LINKS})
+    reach = {(one, other) for one in range(4) for other in range(4) if one != other}
+    found = {
+        (one.first, one.second): (one.kind, one.hops, one.limit_bytes_per_s)
+        for one in relations_between(devices("cudart", [0, 1, 2, 3]), [], reach)
+    }
+    assert found[0, 1] == ("ICN2", 1, 100e9)
+    assert found[1, 2] == ("ICN1", 1, 50e9)
+    assert found[0, 2] == ("SYS", 2, 0.0)  # over another device's links
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,2")
+    [one, _] = relations_between(devices("cudart", [0, 1]), [], {(0, 1), (1, 0)})
+    assert one.kind == "ICN2"
+
+
+@pytest.mark.parametrize(
+    ("texts", "code"),
+    [({"-m": PPU, "-s": LINKS}, 1), ({"-m": "no devices\n"}, 0), ({}, 0), ({"-m": PPU[:120]}, 0)],
+)
+def test_without_a_matrix_connections_are_unknown(program, texts, code) -> None:
+    program("ppu-smi", texts, code)
+    found = relations_between(devices("cudart", [0, 1]), [], {(0, 1)})
+    assert [one.kind for one in found] == ["P2P", "?"]
+
+
+@given(st.text(alphabet="GPUX0123 ICN\t|\n-:é", max_size=400))
+def test_no_text_is_too_odd(text) -> None:
+    for tools in TOOLS.values():
+        for tool in tools:
+            signs = parse_matrix(text, tool.device)
+            assert all(one != other for one, other in signs)

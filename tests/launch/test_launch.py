@@ -1,23 +1,32 @@
 import os
 import re
 import struct
+import sys
+import threading
 import time
 from ast import literal_eval
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
+from cclmark import _engine as engine
+from cclmark import rank_process as entry
 from cclmark.base.errors import MissingError, UnreadError
+from cclmark.explain.operation import Operation
 from cclmark.kinds.registry import KINDS
 from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
 from cclmark.launch.coordinator import Coordinator, name_apart
 from cclmark.launch.devices import choose_devices, quick_cuda_count
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
+from cclmark.launch.rank_messages import explanation_of
+from cclmark.launch.ranks import _early_runtime
 from cclmark.launch.request import Request, ResultDelivery
+from cclmark.rank import worker
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
-from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
+from cclmark.rendezvous.messages import Explained, Failed, Interrupted, Job, RankStatus
 from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE
 from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, parse_devices
@@ -363,3 +372,100 @@ def test_the_diagnosis_begins_with_the_rank_to_blame():
         for name, states in DIAGNOSES.items()
     }
     require_golden("diagnoses.txt", outline(found))
+
+
+# One explanation out of what the ranks observed.
+
+
+RING = Operation("AllReduce", "Float32", 256, -1, "ring", "RING", "LL", 4)
+SEND = Operation("Send", "Float32", 64, 1, "send/recv", "", "", 2)
+
+
+def part(rank, *operations, source="plug-in", reason="", is_silent=False):
+    return Explained(
+        *(source, reason, list(operations), {"RING LL": 7e-6}),
+        **{"rank": rank, "token": b"", "index": 3, "is_silent": is_silent},
+    )
+
+
+TREE = Operation("AllReduce", "Float32", 256, -1, "tree", "TREE", "LL", 1)
+RECEIVED = Operation("Recv", "Float32", 64, 0, "send/recv", "", "", 4)
+LOGGED = [Operation("allreduce", "", 0, -1, one, one, "", 0) for one in ("ring", "tree")]
+IGNORED = part(0, source="unknown", reason="r"), part(1, source="unknown", reason="r")
+IGNORED[0].ignored = {"A": "it requires B", "C": "no file"}
+IGNORED[1].ignored = {"A": "it requires B"}
+PARTS = {
+    "ranks that agree": [part(0, RING), part(1, RING)],
+    "a rank that ran something else": [part(0, RING), part(1, TREE)],
+    "a rank that reported nothing": [part(0, RING), part(1, reason="the log is full")],
+    # The log lines of rank 0 do not hide that only the plug-in of rank 1 has reported.
+    "a silent first rank": [
+        part(0, RING, source="log", is_silent=True),
+        *(part(1, RING), part(2, RING)),
+    ],
+    "settings that no rank uses": IGNORED,
+    "silent ranks": [part(0, reason="other"), part(1, reason="no event", is_silent=True)],
+    "a reason of ranks that know": [part(rank, RING, reason="not called") for rank in (0, 1)],
+    "messages, which may differ": [part(0, SEND), part(1, RECEIVED)],
+    "the log of one rank": [
+        part(0, RING, source="log"),
+        part(1, source="unknown", reason="none"),
+    ],
+    "logs that differ": [part(rank, one, source="log") for rank, one in enumerate(LOGGED)],
+    "what is selected": [
+        part(rank, RING, source="variables", reason="a setting") for rank in (0, 1)
+    ],
+    "nothing known": [part(rank, source="unknown", reason="no interface") for rank in (0, 1)],
+}
+
+
+def test_explanations():
+    found = {name: explanation_of(parts) for name, parts in PARTS.items()}
+    doubtful = [name for name, one in found.items() if one.is_doubtful]
+    require_golden("explanations.txt", outline({**found, "doubtful": doubtful}))
+
+
+# The command of a rank's process, and what it does before the rank's modules are imported.
+
+
+REQUIRED = [one.name for one in msgspec.structs.fields(Job) if one.required]
+
+
+@pytest.mark.parametrize(
+    ("fields", "arguments"),
+    [
+        ({"runtime": "cuda"}, ["--runtime", "cuda"]),
+        ({"runtime": "host"}, []),
+        # The rank sets variables first, which a driver may read when it is initialised.
+        ({"runtime": "cuda", "environment": {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}}, []),
+        ({"runtime": "cuda", "explain": True}, []),
+        ({"runtime": "cuda", "traced_operations": 3}, []),
+    ],
+)
+def test_a_runtime_loads_early_only_if_the_rank_sets_no_variables(fields, arguments):
+    assert _early_runtime(Job(**(dict.fromkeys(REQUIRED) | fields))) == arguments
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs", "loads"),
+    [([], "", False), (["/proc/1/fd/5"], "/proc/1/fd/5", False), (["--runtime", "cuda"], "", True)],
+)
+def test_the_runtime_loads_beside_the_imports(monkeypatch, words, jobs, loads):
+    found, loaded = [], threading.Event()
+
+    def fail(runtime):
+        assert runtime == "cuda"
+        loaded.set()
+        raise engine.MissingError("no driver")  # reported when the rank opens its device
+
+    monkeypatch.setattr(engine, "device_count", fail)
+    monkeypatch.setattr(worker, "run_rank", lambda *given: found.append(given))
+    monkeypatch.setattr(sys, "argv", ["cclmark.rank_process", *words])
+    entry.main()
+    ((given, loading, kinds),) = found
+    assert kinds == KINDS
+    assert given == jobs
+    assert (loading is not None) == loads
+    if loading is not None:
+        loading.join(10)
+        assert loaded.is_set()

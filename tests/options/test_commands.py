@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cclmark.cli.commands import COMMANDS, GROUPS, commands_with, load_command
+from cclmark.cli.commands import COMMANDS, GROUPS, load_command
 from cclmark.cli.main import app
 from cclmark.work.operations import COLLECTIVES
 from commands import completed
@@ -201,10 +201,3 @@ def test_the_page_of_commands_lists_them_in_their_groups():
         for word in re.findall(r"[`*]+(\w+)", line.split(" | ")[0])
     )
     assert [*listed] == [word for title, group in GROUPS.items() for word in (title, *group)]
-
-
-def test_the_commands_with_an_option():
-    assert commands_with("--proof-rounds") == ["tune"]
-    assert {"experiment", "overlap", "train"} <= {*commands_with("--vary")}
-    assert len({*commands_with("--devices")} & {*COLLECTIVES}) == 1
-    assert commands_with("--no-such-option") == []

@@ -221,19 +221,6 @@ def test_slots_of_shm(timeline):
     assert "outputs checked: 0 wrong elements" in run.out
 
 
-def test_slots_of_a_bridge_and_of_its_islands(timeline):
-    _, found = timeline(*BRIDGE, "0-1=shm,2-3=shm", "--devices", "host:4")
-    for rank in range(4):
-        slots = found.slices[rank, "slots"]
-        of_islands = {one["args"]["island"] for one in slots if "island" in one["args"]}
-        assert of_islands == {rank // 2}
-        names = {one["name"] for one in slots if "island" not in one["args"]}
-        assert "work within the island" in names
-        other = {0: 2, 1: 3, 2: 0, 3: 1}[rank]
-        assert f"reduce from rank {other}" in names
-    assert {(0, 2), (2, 0), (1, 3), (3, 1), (0, 1), (3, 2)} <= {*found.arrows()}
-
-
 def test_slots_of_devices_are_enqueued(timeline, fake_cuda):
     devices = ("--devices", "cuda:0-1")
     run, found = timeline(*BRIDGE, "0=nccl,1=nccl", *devices, env=fake_cuda.env())
