@@ -73,7 +73,6 @@ def test_as_many_operations_as_nccl_tests_times_by_default(time_s):
 @pytest.mark.parametrize(
     ("given_s", "operations"),
     [
-        ((20, 8e-6, 1), 20),
         ((20, 8e-6, 20), 20),  # as nccl-tests -n 20 -G 20
         ((20, 100e-6, 20), 5),
         ((20, 3e-3, 20), 1),
@@ -108,14 +107,11 @@ def test_sampling_stops_by_confidence_or_by_time():
     ("operation", "ranks", "matrix", "factor"),
     [
         ("all_reduce", 4, (), 1.5),
-        ("all_gather", 4, (), 0.75),
         ("alltoall", 8, (), 0.875),
-        ("broadcast", 8, (), 1),
         ("sendrecv", 2, (), 1),
         ("all_reduce", 1, (), 0),
         # That of the busiest rank.
         ("alltoallv", 2, (5, 5, 5, 5), 0.5),
-        ("alltoallv", 2, (0, 1, 3, 0), 1.0),
         ("alltoallv", 2, (1, 3, 4, 0), 1.0),
         ("alltoallv", 2, (4, 0, 0, 4), 0.0),
     ],

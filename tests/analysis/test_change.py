@@ -195,14 +195,6 @@ def test_a_change_below_the_threshold_is_not_reported():
     assert changes([series(draw, 100, normal(0.001), levels=[(50, 1.004)])]) == [[]]
 
 
-def test_small_messages_have_the_noise_that_is_assumed():
-    """Three runs and three more: at 9 us 10 % may be launches, at 600 us it is a change."""
-    draw = random.Random(7)
-    step = {"levels": [(3, 1.1)]}
-    both = [series(draw, 6, normal(0.002), base_s=base_s, **step) for base_s in (SMALL_S, LARGE_S)]
-    assert [len(one) for own in both for one in changes([own])] == [0, 1]
-
-
 def test_too_few_runs_have_no_change_and_others_also_without_any_noise():
     """A clock of few steps, and nothing known of samples."""
     points = [(1e-3, None)] * 4 + [(2e-3, None)] * 4
@@ -232,13 +224,10 @@ def test_whatever_the_times_are(all_series):
 @pytest.mark.parametrize(
     ("t", "freedom", "known"),
     [
-        (12.7062, 1, 0.05),
         (2.2281, 10, 0.05),
         (3.1693, 10, 0.01),
-        (8.6103, 4, 0.001),
         (1.0, 5, 0.363217),
         (0.0, 7, 1.0),
-        (1.959964, 10**6, 0.05),
         (4.891638, 10**6, 1e-6),
     ],
 )
@@ -297,7 +286,7 @@ CALM, UNSTEADY = estimate(0, 0.1), estimate(3, 0.1)
     [
         (estimate(-5, 0.5), CALM, (), True),
         (estimate(5, 0.5), CALM, (), False),
-        # An uncertain one.
+        # The border of a certain one.
         (estimate(-1, 0.5), CALM, (), False),
         (estimate(-1.1, 0.5), CALM, (), True),
         (estimate(-1.1, 0.5), CALM, (0.01,), False),

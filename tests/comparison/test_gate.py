@@ -116,21 +116,6 @@ def test_runs_that_measure_noise_are_the_observations_of_a_band():
     assert joint.deviation == pytest.approx(cases[0].estimate().deviation)
 
 
-@pytest.mark.parametrize("margin", [0.02, 0.05, 0.2])
-def test_as_many_runs_as_are_said_to_be_needed_decide(margin):
-    draw = random.Random(7)
-    needed = small_sizes(draw, 1.0)[0].estimate().runs_needed(margin, FALSE_SHARE)
-    passed = detected = 0
-    trials = 300
-    for _ in range(trials):
-        (equal,) = small_sizes(draw, 1.0, runs=needed, cases=1)
-        passed += equal.estimate().excludes_slower_by(margin)
-        (slow,) = small_sizes(draw, 1 + margin, runs=needed, cases=1)
-        detected += slow.estimate().low > 1
-    assert passed >= 0.92 * trials
-    assert detected >= 0.92 * trials
-
-
 def test_no_smaller_number_of_runs_is_enough():
     draw = random.Random(11)
     for _ in range(300):
@@ -195,18 +180,6 @@ def test_a_case_that_many_cases_make_uncertain_needs_more_runs_than_there_are(gi
     assert first.runs_needed > given
     assert len(outcome(first.runs_needed).slower) == 1
     assert len(outcome(first.runs_needed - 1).slower) == 0
-
-
-def test_as_many_runs_as_were_given_are_never_asked_for():
-    """A ratio at the margin, whose interval is narrow already."""
-    near = RatioEstimate(math.log1p(0.05), 0.001, 4, 1e-6, 3)
-    assert near.runs_needed(0.06, FALSE_SHARE) > 3
-    wide = RatioEstimate(0.01, 0.03, 4, 1e-6, 3)  # four runs of one side and three of the other
-    assert wide.runs_needed(0.05, FALSE_SHARE) > 3
-    # What was timed by two clocks is not decided by more runs.
-    found = [Compared(None, "not comparable", A_CASE, reason="two clocks", alike=False)]
-    outcome = judge(found, [], 0.05)
-    assert (len(outcome.unlike), len(outcome.undecided), outcome.runs_needed) == (1, 0, None)
 
 
 def journal(name="default-1", *, timing="auto", call=1.0, device=None, run_id="", slower=1.0):
@@ -281,19 +254,3 @@ def test_older_journals_compare_the_cost_of_calls():
         assert all(0.8 < one.ratio < 1.25 for one in small(found))
         assert all(one.calls is None for one in found)
         assert figures.launch_cost(found) is None
-
-
-def test_a_case_that_launches_do_not_set_is_compared_by_its_only_time():
-    """The other run's launches took longer, so it has a device time as well."""
-    one = journal()
-    quick = journal("default-2", device=False)
-    for result in quick.results:
-        if result.case.size_bytes <= SMALL_BYTES:
-            result.summary = _times(result.summary, 5e-6 / result.summary.time_s)
-    found = compare(Side("a", [one]), Side("b", [quick]))
-    assert {each.verdict for each in small(found)} == {"no difference"}
-    for result in quick.results:
-        result.device_reason = "the library cannot be captured"
-    found = compare(Side("a", [one]), Side("b", [quick]))
-    assert {each.verdict for each in small(found)} <= {"inconclusive", "faster"}
-    assert all(each.calls is None for each in small(found))

@@ -21,7 +21,6 @@ from cclmark.document.blocks import (
     table_of,
 )
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
-from cclmark.document.columns import Column
 from cclmark.document.document_text import DocumentMarkdown, DocumentText, MarkdownLines, TextLines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.json_format import JsonExporter
@@ -308,28 +307,6 @@ def test_fields_give_columns_and_cells_in_the_unit_of_their_key(
     assert [*fields.layout.rows_of(JOURNAL.header, profile)(one)] == rows
     found = fields.page_cells(NamedRun("a", JOURNAL))
     assert cells is None or {name: found(one).get(name) for name in cells} == cells
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "title", "unit", "direction"),
-    [
-        ("p99_us", {}, "p99 µs", "µs", "lower"),
-        ("busbw_gbps", {}, "busbw GB/s", "GB/s", "higher"),
-        ("gbps", {}, "GB/s", "GB/s", "higher"),
-        ("bonus", {}, "bonus", "", ""),
-        ("of_limit_percent", {}, "of limit %", "%", ""),
-        ("size_bytes", {"kind": "int"}, "size bytes", "bytes", ""),
-        ("tokens_per_s", {}, "tokens per s", "per s", "higher"),
-        ("ratio", {"direction": "lower"}, "ratio", "", "lower"),
-        ("ratio", {"unit": "times"}, "ratio times", "times", ""),
-        ("name_ms", {"kind": "text"}, "name ms", "", ""),
-    ],
-)
-def test_columns_have_the_unit_of_their_name_and_what_is_better(
-    name, given, title, unit, direction
-):
-    column = Column(**{"name": name, "kind": "float", "help": "Help.", **given})
-    assert (column.title, column.unit, column.direction) == (title, unit, direction)
 
 
 def test_chosen_columns_are_in_their_order_and_unknown_ones_are_refused():

@@ -19,7 +19,7 @@ from cclmark.document.blocks import Finding, Gain
 from cclmark.document.chart_model import Heat
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
-from cclmark.document.page.page import Encoder, Frame, Insights, render, uniform_words
+from cclmark.document.page.page import Encoder, Insights, render, uniform_words
 from cclmark.document.page.page_model import Page, Rows, Section
 from cclmark.journal import schema
 from cclmark.journal.journal_file import Journal
@@ -265,12 +265,9 @@ RANKS = {"unit": "%", "title": "Ranks", "centred": True}
     ("one", "words"),
     [
         (heat(ALIKE), "Bandwidth: 395 to 396 GB/s in all 2 cells"),
-        (heat([[None, 396.02], [396.1, None]]), "Bandwidth: 396 GB/s in all 2 cells"),
-        (heat([[None, 25.31]]), "Bandwidth: 25.3 GB/s (DEV0, DEV1)"),
         (heat([[0.0, -0.4]], **RANKS), "Ranks: all within ±0.4 %"),
         (heat([[0.0, -9.0]], **RANKS), ""),
         (heat([[396.0, 200.0]]), ""),
-        (heat([[None, None]]), ""),
         (heat(ALIKE, wrong=[(0, 0)]), ""),
         (heat(ALIKE, texts=[["x", "▼ 396"], ["395", "x"]]), ""),
     ],
@@ -282,21 +279,6 @@ def test_a_map_of_values_that_are_alike_is_a_sentence(one, words):
 def page(*charts, **properties):
     sections = [Section("s", "S", charts=charts), Section("t", "T", tables=[])]
     return Page("t", "s", [], [], sections, Rows([], []), **properties)
-
-
-def test_twins_are_one_chart_with_a_switch_or_one_sentence():
-    share = {"key": "twin", "title": "Share [%]", "unit": "%", "twin_of": "k"}
-    twin = heat([[None, 50.0], [44.0, None]], **share)
-    html = render(page(heat([[None, 225.0], [200.0, None]]), twin))
-    assert html.count("<figure") == 1
-    (views,) = page_data(html)["views"].values()
-    assert [(name, key) for name, _, key in views] == [("GB/s", "k"), ("%", "twin")]
-    assert "50" in views[1][1]
-    (first, _) = Frame.of(page(heat(ALIKE), heat([[88.0, 88.1]], **share))).sections
-    assert first.charts == []
-    assert first.alike == [
-        "Bandwidth: 395 to 396 GB/s in all 2 cells; 88 to 88.1 % of the link limit."
-    ]
 
 
 def test_three_findings_are_at_the_top_the_most_severe_and_those_with_a_gain_first():

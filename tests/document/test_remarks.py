@@ -204,13 +204,10 @@ BARRIERS = [of_case(OUT, operation="barrier")] * 2
     ("results", "single", "rows"),
     [
         ([OUT, IN], False, "both"),
-        ([IN, OUT], False, "both"),
         ([OUT, *NEXT], False, "out out in"),
         ([OUT, replace(IN, cycle=1)], False, "out in"),
         ([OUT, IN], True, "out in"),
         (BARRIERS, False, "out out"),
-        ([OUT], False, "out"),
-        ([OUT, IN, *NEXT], False, "both both"),
         ([OUT, OF_SHM[1], OF_SHM[0]], False, "out both"),
     ],
 )
@@ -354,7 +351,6 @@ def test_uncertain_medians_noisy_samples_and_precision_that_was_not_reached():
     [
         ((0.0, 0.03), " at the beginning"),
         ((0.4, 0.44), " together, 40% into the measurement"),
-        ((0.0, 0.99), " throughout the measurement"),
         (None, ""),
     ],
 )

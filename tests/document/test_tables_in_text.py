@@ -16,7 +16,6 @@ from cclmark.document.blocks import (
 )
 from cclmark.document.chart_model import Heat
 from cclmark.document.document_text import MarkdownLines, TextLines, table_lines
-from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import replayed
@@ -100,41 +99,8 @@ def test_tables_of_any_width():
     require_stated("words/tables.txt", found)
 
 
-def test_numbers_that_a_line_does_not_hold_follow_below():
-    head = ["name", "kind", *(f"figure{place}" for place in range(12))]
-    rows = [[name, "x", *(f"{place}.25" for place in range(12))] for name in "ab"]
-    heads, lines = table_lines(table(head, *rows, sides="<<" + ">" * 12), unpainted, 60)
-    assert max(map(len, [*heads, *lines])) <= 60
-    assert sum(line.startswith("  a ") for line in lines) > 1
-    assert {word for line in lines for word in line.split()} >= {*rows[0], *rows[1]}
-    assert {word for line in [*heads, *lines] for word in line.split()} >= {*head}
-
-
 def text_of(*blocks, markdown=False, **view):
     return (MarkdownLines if markdown else TextLines)(View(**view)).blocks(blocks)
-
-
-WIDE = {"widths": [3]}
-
-
-@pytest.mark.parametrize("markdown", [False, True])
-@pytest.mark.parametrize(
-    ("titles", "first", "second", "heads"),
-    [
-        ("tt", WIDE, WIDE, 1),
-        ("tu", WIDE, WIDE, 2),
-        ("tu", {**WIDE, "series": "s"}, {**WIDE, "series": "s"}, 1),
-        ("tt", {}, {}, 2),
-        ("tt", WIDE, {}, 2),
-    ],
-)
-def test_only_the_same_series_of_given_widths_continues(titles, first, second, heads, markdown):
-    parts = [
-        Table(title, ("a",), [(title,)], "<", **options)
-        for title, options in zip(titles, (first, second), strict=True)
-    ]
-    lines = text_of(*parts, markdown=markdown)
-    assert sum(line.strip() in ("a", "| a |") for line in lines) == heads
 
 
 def heat(title, **options):

@@ -18,7 +18,6 @@ from cclmark.explain.nccl_log import operations_in, paths_in
 from cclmark.launch.debugging import _Map, render
 from cclmark.rank.instruments import operations_of_log
 from cclmark.work.libraries import log_of
-from cclmark.work.library_files import Log
 from commands import completed
 from foreign_texts import lines_of
 
@@ -74,15 +73,6 @@ def test_a_log_that_is_cut_off_contains_nothing_else(end):
         assert route.channels <= 2
     assert set(part.ring_next) <= set(whole.ring_next)
     assert set(part.parameters) <= set(whole.parameters)
-
-
-def test_all_groups():
-    log = Log(pattern=r"(?P<algorithm>\w+) (?P<protocol>\w+) on (?P<channels>\w+)")
-    found = operations_of_log("TREE LL on 3\nTREE LL on many\n", log)
-    assert [(one.algorithm, one.protocol, one.channels) for one in found] == [
-        ("TREE", "LL", 3),
-        ("TREE", "LL", 0),
-    ]
 
 
 def run_program(program):

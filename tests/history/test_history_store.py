@@ -28,7 +28,6 @@ from cclmark.history.lists import context_of, trends
 from cclmark.history.run_rows import devices_of, machine_of, method_of
 from cclmark.history.store import Database, History
 from cclmark.history.tables import migrate, version_of
-from cclmark.history.user_history import noise_of_machines
 from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
 from commands import completed
@@ -330,32 +329,6 @@ def test_what_is_left_after_removing_is_what_was(filled, filled_place):
 # The noise from run to run of a machine, which its history measures.
 
 
-@pytest.fixture
-def read_noises(monkeypatch):
-    """The headers whose noise was read from a history."""
-    headers = []
-    read = History.own_noise
-
-    def counted(history, header):
-        headers.append(header)
-        return read(history, header)
-
-    monkeypatch.setattr(History, "own_noise", counted)
-    return headers
-
-
-@pytest.fixture
-def noise_of_user(monkeypatch):
-    """What comparisons read of the user's history at a place, and the notices."""
-
-    def read(place):
-        monkeypatch.setenv(history_model.HISTORY_VARIABLE, place)
-        notices = []
-        return noise_of_machines(notices.append), notices
-
-    return read
-
-
 def test_three_runs_of_a_machine_and_a_method_measure_its_noise(history):
     add_runs(history, 1, 2)
     assert history.own_noise(FIRST) == {}
@@ -391,29 +364,6 @@ def test_noise_remains_until_enough_runs_measure_it_again(history, removed, free
     assert {one.freedom for one in found.values()} == {freedom}
     assert found.keys() == known.keys()
     assert (found == known) == (freedom == 4)
-
-
-def test_comparisons_read_the_users_history_once(history_place, noise_of_user, read_noises):
-    history = History(history_place)
-    add_runs(history, 1, 2, 3)
-    own_noise, notices = noise_of_user(history_place)
-    assert [own_noise(FIRST) for _ in range(3)] == [history.own_noise(FIRST)] * 3
-    assert [own_noise(BLOCKING), own_noise(BLOCKING)] == [{}, {}]
-    assert len(read_noises) == 3  # the test has read once
-    assert notices == []
-    for damage in ("deviation = 0", "deviation = -1", "runs = 1"):
-        execute(history_place, f"UPDATE cclmark_noise SET {damage}")
-        assert history.own_noise(FIRST) == {}
-    # An older history is left as it is.
-    execute(history_place, "UPDATE cclmark_schema SET version = 2")
-    read_noises.clear()
-    own_noise, notices = noise_of_user(history_place)
-    assert [own_noise(FIRST) for _ in range(3)] == [{}] * 3
-    (notice,) = notices
-    assert "older schema 2: cclmark history list updates it" in notice
-    assert len(read_noises) == 1
-    with Database(history_place).reading() as connection:
-        assert version_of(connection) == 2
 
 
 def test_a_trend_of_another_machine_uses_its_own_noise(history):

@@ -11,8 +11,6 @@ from cclmark.base.errors import UsageError
 from cclmark.history.history_model import stored_moment
 from cclmark.journal.journal_file import JournalWriter
 from cclmark.kinds.registry import read_journal
-from cclmark.references.copy_matching import CopyReferences
-from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from cclmark_importers.importers import IMPORTERS
 from foreign_texts import (
@@ -174,15 +172,3 @@ def test_matrices_of_ours_come_back():
         assert summary.bytes_per_s == pytest.approx(were[place].bytes_per_s, abs=0.006e9)
         if place[0] == "latency":
             assert summary.time_s == pytest.approx(were[place].time_s, rel=0.01)
-
-
-def test_devices_of_unknown_hosts_are_not_compared_with_those_of_one():
-    match = {}
-    for hosts in (None, 1, 3):
-        journal = stored("pccl-p2p-processes.txt", device="PPU", hosts=hosts)
-        assert journal.header.imported.hosts == (hosts or 0)
-        known = CopyReferences(shipped_references(), journal.header)
-        match[hosts] = known.nearest(journal.transfers[0].transfer, journal.transfers[0].summary)
-    words = "whether the two devices are on one host is unknown"
-    assert match[None].differences == (*match[1].differences, words)
-    assert match[3] is None

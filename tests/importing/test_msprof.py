@@ -210,19 +210,6 @@ def test_impossible_times_are_left_out(key, value, data):
         assert any("left out" in note for note in found.notes)
 
 
-def test_levels_without_tasks_or_operations():
-    events = [one for one in timeline(3) if "src rank" not in one["args"]]
-    found = read(content(events), number=3)
-    assert found.traces[0].rank == 3
-    assert [note.split(":")[0] for note in found.notes] == ["no tasks"]
-    with pytest.raises(UsageError, match="contains no communication"):
-        read(content(without_broadcasts(events)))
-    found = read(content(without_broadcasts(timeline(1))))
-    (trace,) = found.traces
-    assert trace.operations == []
-    assert found.notes == [f"{len(trace.others)} tasks belong to no operation of the trace"]
-
-
 def without_broadcasts(events):
     return [one for one in events if not one["name"].startswith("hcom_broadcast__")]
 

@@ -10,7 +10,6 @@ import pytest
 
 from cclmark.cli.commands import COMMANDS, GROUPS, load_command
 from cclmark.cli.main import app
-from cclmark.work.operations import COLLECTIVES
 from commands import completed
 from goldens import require_outcomes
 from places import REPOSITORY
@@ -157,28 +156,6 @@ def test_the_whole_help_has_every_option_and_all_names():
         shown = [one for one in command.params if not getattr(one, "hidden", True)]
         missing = [word for one in shown for word in one.opts if word not in text]
         assert missing == [], name
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("all_reduce", "-b -e -f -g --devices --ccl -d -o -n --timing --format --dry-run"),
-        ("broadcast", "-b -e -f -g --devices --ccl -d -r -n --timing --format --dry-run"),
-        ("alltoallv", "-b -e -f -g --devices --ccl -d --pattern -n --timing --format --dry-run"),
-        ("barrier", "-g --devices --ccl -n --timing --format --dry-run"),
-        ("experiment", "--vary --library --bisect --rounds -b -e"),
-    ],
-)
-def test_the_first_options_are_those_of_the_operation_in_the_order_of_use(name, options):
-    command = load_command(name)
-    shown = command.screen(click.Context(command, info_name=name, terminal_width=78))
-    first = re.findall(r"^  (--?[\w-]+)", shown.partition("Options:\n")[2], re.MULTILINE)
-    assert " ".join(first).startswith(options)
-    whole = command.get_help(click.Context(command, info_name=name))
-    has = {"all_reduce": "-o --pieces", "broadcast": "-r --pieces", "alltoallv": "--pattern"}
-    for option in ("-o", "-r", "--pattern", "--pieces") if name in COLLECTIVES else ():
-        is_listed = re.search(rf"^  {option}[ ,]", whole, re.MULTILINE) is not None
-        assert is_listed == (option in has.get(name, "").split()), option
 
 
 def test_what_a_command_lacks_is_refused_with_the_reason_and_the_way():

@@ -242,13 +242,6 @@ def test_between_two_sizes_the_time_is_a_straight_line():
     assert match.bandwidth == pytest.approx(1.5 * GIB / time_s)
 
 
-def test_between_figures_that_are_far_apart_nothing_is_decided():
-    assert found_for(size_bytes=64 << 20).exact
-    match = found_for(references=ROUNDS, size_bytes=4 << 20)
-    assert match.size == "between 2 MiB and 8 MiB"
-    assert match.differences == ("the bandwidth changes much between the two sizes there",)
-
-
 def test_interpolation_is_near_what_was_measured_there():
     """Against the figures of ranks that are threads, whose sizes lie between the others'."""
     curve = of("nccl-tests-h200x4", operation="all_reduce", launch="process")

@@ -45,15 +45,6 @@ def test_what_is_written_reads_as_stored(format, table, file):
     require_golden(file, export_content(SAMPLE, format, table).decode())
 
 
-def test_several_journals_come_into_one_table():
-    runs = named(H200X4 / "all_reduce.jsonl", GOLDEN / "sample.jsonl")
-    rows = csv_of(runs, "cases")
-    assert len(rows) == sum(len(journal.results) for _, journal in runs)
-    assert {row["run_id"] for row in rows} == {journal.header.run_id for _, journal in runs}
-    assert {row["host"] for row in rows} == {"h200-host", "node1.cluster"}
-    assert rows[0]["device"] == "NVIDIA H200"
-
-
 @pytest.mark.parametrize("table", ["cases", "samples"])
 def test_rows_tell_by_what_method_they_were_measured(table):
     ((name, journal),) = SAMPLE

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cclmark.base.errors import RankError, UsageError
 from cclmark.cli.trace.summary import trace_problems, trace_summary
-from cclmark.trace.rank_trace import ClockAhead, RankTrace, TracedBatch
+from cclmark.trace.rank_trace import RankTrace, TracedBatch
 from cclmark.trace.slot_tracks import SlotAction, SlotEvent, most_slot_events, slot_events_of
 from cclmark.trace.timeline_assembly import assemble, skew_of
 from cclmark.work.cases import Case
@@ -119,17 +119,6 @@ def test_waits_have_their_cause_and_the_skew_is_that_of_publications():
     assert "6 events of slots, 0 lost" in text
 
 
-def test_an_operation_without_a_publication_is_compared_by_its_calls():
-    calls = ((1000, 2000), (3000, 4000))
-    traces = [
-        a_trace(0, event(PUBLISH, 1000, 1010), calls=calls),
-        a_trace(1, event(PUBLISH, 1500, 1510), event(PUBLISH, 3000, 3010), calls=calls),
-    ]
-    skew = skew_of(assembled(*traces))
-    assert not skew.published
-    assert skew.largest_ns == 0
-
-
 def test_what_is_enqueued_is_marked():
     traces = [a_trace(rank, event(PUBLISH, 1000, 1010), slots_enqueued=True) for rank in (0, 1)]
     found = assembled(*traces)
@@ -151,12 +140,6 @@ def test_lost_events_are_counted():
     text = "\n".join(trace_summary(found, CASE, 1, 1e-6))
     assert "1 event of slots, 7 lost" in text
     assert "of the time of its calls" not in text
-
-
-def test_other_hosts_are_on_the_common_clock():
-    there = [ClockAhead(0, 10**9, 100), ClockAhead(10_000, 10**9, 100)]
-    found = assembled(a_trace(0), a_trace(1, event(PUBLISH, 1000, 1010), ahead=there))
-    assert tracks(found, 1)["slots"][0].begin_ns == 10**9 + 1000
 
 
 def test_the_limit_of_events(monkeypatch):

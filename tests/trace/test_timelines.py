@@ -192,12 +192,6 @@ def test_the_cost_of_tracing_requires_several_batches():
     assert "; untraced 100.00 µs (median, +10.0%)" in five
 
 
-def test_a_smaller_last_batch_is_not_compared():
-    batches = [TracedBatch(0, 320, 32), TracedBatch(0, 320, 32), TracedBatch(0, 400, 4)]
-    found = assembled(a_trace(batches=batches))
-    assert batch_time(found.ranks) == BatchTime([pytest.approx(10e-9)] * 2, 32)
-
-
 @pytest.mark.parametrize(
     ("usual_ns", "slower_ns", "says"),
     [
@@ -375,17 +369,6 @@ def test_a_log_that_is_cut_anywhere_leaves_the_rest(end):
     found = assembled(a_trace(log=content, log_reason=""))
     assert found.timeline.groups[0].tracks[0].name == "stages"
     assert len(found.ranks[0].by_source[found.source].of_each) == 2  # of kernels, or of calls
-    write_chrome(found.timeline, io.BytesIO())
-
-
-@given(st.data())
-def test_a_damaged_log_does_not_end_the_trace(data):
-    content = bytearray(log(*both_kernels()))
-    for _ in range(data.draw(st.integers(1, 20))):
-        place = data.draw(st.integers(4096, len(content) - 1))
-        content[place] = data.draw(st.integers(0, 255))
-    found = assembled(a_trace(log=bytes(content), log_reason=""))
-    summary_of(found, 1e-3)
     write_chrome(found.timeline, io.BytesIO())
 
 

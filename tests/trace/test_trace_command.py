@@ -26,35 +26,6 @@ if "cclmark.rank_process" in sys.orig_argv:
 
     Board.enter = enter_and_die
 """
-HOST_WORK = ("host memory", "values", "copy to the device", "host memory released")
-OF_CHECKS = (*HOST_WORK, "copy to the host", "comparison")
-
-
-def test_what_a_check_on_the_host_takes_is_divided(timeline):
-    """Allocation, values, copies and comparison, each within the stage that it is a part of."""
-    run, timed = timeline(
-        *("broadcast", "--devices", "host:2", "-b", "70M", "-n", "1", "-w", "1"),
-        *("--check-on", "host"),
-    )
-    for rank in (0, 1):
-        of_rank = timed.slices[rank, "stages"]
-        for phase, parts in (("filling inputs", HOST_WORK), ("verification", OF_CHECKS)):
-            (whole,) = [one for one in of_rank if one["name"] == phase]
-            found = [one for one in of_rank if one["name"].startswith(f"{phase}: ")]
-            names = {one["name"].partition(": ")[2] for one in found}
-            # Only the root has an input, so that the other rank fills nothing for a check.
-            assert names <= set(parts)
-            assert {"host memory", "host memory released"} <= names
-            assert rank == 1 or names == set(parts)
-            for one in found:
-                assert whole["ts"] <= one["ts"]
-                assert one["ts"] + one["dur"] <= whole["ts"] + whole["dur"]
-            # 70 MiB pass in pieces of 64 MiB.
-            copies = [one for one in found if one["name"].endswith("copy to the host")]
-            assert [one["args"]["bytes"] >> 20 for one in copies] == [64, 6] * bool(copies)
-    stages = {one.name for one in run.journal.traces[0].stages[0]}
-    assert {f"verification: {one}" for one in OF_CHECKS} <= stages
-    assert re.search(r"verification: comparison +[\d.]+  rank \d +70 MiB", run.out)
 
 
 def test_kernels_are_on_the_common_clock(timeline, fakes):

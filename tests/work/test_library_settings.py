@@ -348,14 +348,6 @@ def host_with(**environment):
     return HostDescription(machine, "identity", environment)
 
 
-def test_settings_with_an_effect_between_hosts_are_compared_there():
-    hosts = [host_with(), host_with()]
-    varied = [("NCCL_IB_QPS_PER_CONNECTION", ["1", "2"])]
-    assert check_settings(varied, "nccl", hosts=hosts) == []
-    with pytest.raises(UsageError, match="between hosts only"):
-        check_settings(varied, "nccl", hosts=hosts[:1])
-
-
 def test_what_is_never_overridden_on_any_host_is_overridden_on_none(monkeypatch):
     monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
     monkeypatch.setenv("NCCL_DEBUG", "WARN")
