@@ -244,13 +244,3 @@ def test_a_device_that_is_slower_is_found_by_one_run_of_each():
     assert {one.verdict for one in small(found)} == {"slower"}
     assert all(one.ratio == pytest.approx(1.05) for one in small(found))
     assert {one.verdict for one in figures.bands(found) if one.name == "up to 32 KiB"} == {"slower"}
-
-
-def test_older_journals_compare_the_cost_of_calls():
-    old = Side("a", [journal(timing="throughput")])
-    new = Side("b", [journal("default-2", slower=1.05)])
-    for found in (compare(old, new), compare(new, old)):
-        assert {one.verdict for one in small(found)} == {"inconclusive"}
-        assert all(0.8 < one.ratio < 1.25 for one in small(found))
-        assert all(one.calls is None for one in found)
-        assert figures.launch_cost(found) is None

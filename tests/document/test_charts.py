@@ -109,30 +109,6 @@ def heat(title, values, **options):
     return Heat(title, title, "Says.", "to", "GB/s", values=values, texts=texts, **given)
 
 
-@pytest.mark.parametrize(
-    ("values", "options", "styles"),
-    [
-        (
-            *([[1.0, None], [2.0, 4.0]], {"wrong": [(0, 1)]}),
-            {"1": "heat0", "2": "heat2", "4": "heat6", "": "red"},
-        ),
-        (
-            *([[0.0, 1.0], [-3.0, 3.0]], {"centred": True}),
-            {"0": "dim", "-3": "heat0", "1": "heat4", "3": "heat6"},
-        ),
-    ],
-)
-def test_colours_reach_from_the_worst_to_the_best_value(values, options, styles):
-    seen = {}
-
-    def paint(text, style):
-        seen[text.strip()] = style
-        return text
-
-    heat_lines([heat("m", values, **options)], paint, 200, 9)
-    assert {text: seen[text] for text in styles} == styles
-
-
 NINE = [[float(3 * row + column) for column in range(3)] for row in range(3)]
 TWO_MAPS = [heat(f"all: {name}", [[1.0]], group="all") for name in ("first", "second")]
 BESIDE = max(map(len, heat_lines(TWO_MAPS, unpainted, 200, 9)))

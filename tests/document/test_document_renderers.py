@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark.base.errors import UsageError
 from cclmark.document.blocks import (
     Bars,
     Document,
@@ -29,7 +28,7 @@ from cclmark.document.openmetrics import RunLabels, Series, lines_of
 from cclmark.document.page.page import Encoder
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
-from cclmark.journal.schema import Profile, TracedStage
+from cclmark.journal.schema import TracedStage
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import plain_document, sections_of
 from goldens import outline, require_golden, require_stated
@@ -261,62 +260,6 @@ FIELDS = Fields(
 
 def sample(name="a", step_s=0.5, steps=3, status="ok"):
     return SimpleNamespace(name=name, step_s=step_s, steps=steps, status=status)
-
-
-OF_GROUPS = Fields(
-    [
-        Field("group_ranks", "Ranks.", len, "int", name="ranks"),
-        Field("first", "The first one.", lambda one: one[0], "text"),
-    ],
-    rows=lambda header, one: one,
-    page_row="".join,
-)
-WITH_COMMON = Fields(
-    [Field("name", "Name.", lambda one: one, "text")],
-    rows=lambda header, one: one,
-    common=[Field("wall_ms", "Time of the program.", "wall_s")],
-    common_of=lambda profile: profile or Profile(""),
-)
-WALL = Profile("", wall_s=2.0)
-CELLS = {"name": "a", "step_ms": 500.0, "steps": 3}
-
-
-@pytest.mark.parametrize(
-    ("fields", "columns", "on_page", "one", "profile", "rows", "cells"),
-    [
-        (FIELDS, "name step_ms steps", "name step_ms", sample(), None, [["a", 500.0, 3]], CELLS),
-        (
-            *(FIELDS, "name step_ms steps", "name step_ms", sample(step_s=None), None),
-            *([["a", None, 3]], {**CELLS, "step_ms": None}),
-        ),
-        # Pages may have another row and other names.
-        (
-            *(OF_GROUPS, "group_ranks first", "ranks first", ["ab", "c"], None),
-            *([[2, "a"], [1, "c"]], {"ranks": 3, "first": "a"}),
-        ),
-        # Common fields are the last cells of all rows.
-        (WITH_COMMON, "name wall_ms", "name", "ab", None, [["a", 0.0], ["b", 0.0]], None),
-        (WITH_COMMON, "name wall_ms", "name", "ab", WALL, [["a", 2000.0], ["b", 2000.0]], None),
-    ],
-)
-def test_fields_give_columns_and_cells_in_the_unit_of_their_key(
-    fields, columns, on_page, one, profile, rows, cells
-):
-    assert [own.name for own in fields.layout.columns] == columns.split()
-    assert [own.name for own in fields.page_columns] == on_page.split()
-    assert [*fields.layout.rows_of(JOURNAL.header, profile)(one)] == rows
-    found = fields.page_cells(NamedRun("a", JOURNAL))
-    assert cells is None or {name: found(one).get(name) for name in cells} == cells
-
-
-def test_chosen_columns_are_in_their_order_and_unknown_ones_are_refused():
-    names = ["steps", "step_ms", "name"]
-    chosen = FIELDS.layout.chosen(names)
-    assert [one.name for one in chosen.columns] == names
-    assert [*chosen.rows_of(JOURNAL.header, None)(sample())] == [[3, 500.0, "a"]]
-    assert FIELDS.layout.chosen([]) is FIELDS.layout
-    with pytest.raises(UsageError, match=r"no column .*'step_us': did you mean 'step_ms'\? Choose"):
-        FIELDS.layout.chosen(["step_us"])
 
 
 #: By the method of the run; those with a name of their own follow those of times.

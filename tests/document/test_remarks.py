@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from cclmark.analysis.findings import findings
 from cclmark.document import remarks, soundness
 from cclmark.document.blocks import Finding
-from cclmark.document.placement_rows import PlacementRow, RowCollector
+from cclmark.document.placement_rows import PlacementRow
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     DeviceTime,
@@ -195,30 +195,6 @@ def test_launches_half_peaks_and_series_in_words():
 
 
 OUT, IN = of_case(in_place=False), of_case(in_place=True)
-NEXT = [of_case(one, size_bytes=2048, count=512) for one in (OUT, IN)]
-OF_SHM = [of_case(OUT, ccl="shm"), of_case(IN, ccl="shm")]
-BARRIERS = [of_case(OUT, operation="barrier")] * 2
-
-
-@pytest.mark.parametrize(
-    ("results", "single", "rows"),
-    [
-        ([OUT, IN], False, "both"),
-        ([OUT, *NEXT], False, "out out in"),
-        ([OUT, replace(IN, cycle=1)], False, "out in"),
-        ([OUT, IN], True, "out in"),
-        (BARRIERS, False, "out out"),
-        ([OUT, OF_SHM[1], OF_SHM[0]], False, "out both"),
-    ],
-)
-def test_placements_of_a_case_share_a_row(results, single, rows):
-    collector = RowCollector(single=single)
-    found = [row for one in results for row in collector.add(one)] + collector.finish()
-    names = {(True, True): "both", (True, False): "out", (False, True): "in"}
-    places = [names[one.out_of_place is not None, one.in_place is not None] for one in found]
-    assert " ".join(places) == rows
-    assert sum(len(row.results) for row in found) == len(results)
-    assert collector.finish() == []
 
 
 FOUR_WRONG = [

@@ -391,10 +391,8 @@ def test_what_no_tool_wrote_is_refused(content):
             read(content, format, ALL)
 
 
-@pytest.mark.parametrize(
-    "piece", [" ", "a", "1", "#", "# ", "|", "{", "[", "1 ", "-", "\x1b[", "Comm size: ", "1:", "."]
-)
-@pytest.mark.parametrize("start", ["", "#  size  count  type  time  time\n", "Comm size: ", '{"'])
+@pytest.mark.parametrize("piece", [" ", "a", "#", "|", "{", "1 ", "\x1b[", "Comm size: ", "1:"])
+@pytest.mark.parametrize("start", ["", "#  size  count  type  time  time\n"])
 def test_long_texts_take_no_long_time(piece, start):
     content = (start + piece * (60_000 // len(piece))).encode()
     for format in (None, *IMPORTERS):
@@ -404,7 +402,7 @@ def test_long_texts_take_no_long_time(piece, start):
         assert time.process_time() - began_s < scaled(PATIENCE_S)
 
 
-@pytest.mark.parametrize("piece", ["a", "a_", "key", "a.", "1:"])
+@pytest.mark.parametrize("piece", ["a_", "1:"])
 def test_a_line_of_a_kind_of_host_name_costs_no_more_than_its_length(piece):
     """The library's log may begin anywhere in a line, with a host's name."""
     text = (TESTS / "foreign" / "nccl-tests-2.19.txt").read_text()

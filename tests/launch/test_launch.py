@@ -19,7 +19,7 @@ from cclmark.explain.operation import Operation
 from cclmark.kinds.registry import KINDS
 from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
 from cclmark.launch.coordinator import Coordinator, name_apart
-from cclmark.launch.devices import choose_devices, quick_cuda_count
+from cclmark.launch.devices import choose_devices
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
 from cclmark.launch.rank_messages import explanation_of
 from cclmark.launch.ranks import _early_runtime
@@ -105,25 +105,6 @@ def test_devices_that_cannot_be_used_are_not_replaced_by_the_host(monkeypatch, r
     with pytest.raises(MissingError, match="its driver finds no device"):
         chosen("", None, only())
     assert chosen("host", 2, none).runtime == "host"
-
-
-def test_the_quick_count_never_guesses(monkeypatch):
-    answers = [True]
-    monkeypatch.setattr(f"{DEVICES}._cuda_driver_loads", lambda: answers[-1])
-    monkeypatch.setattr(f"{DEVICES}._device_nodes", lambda pattern: NODES)
-    monkeypatch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert quick_cuda_count() == 2
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert quick_cuda_count() == 1
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1234,MIG-5")
-    assert quick_cuda_count() is None
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    answers.append(False)
-    assert quick_cuda_count() is None
-    answers.append(True)
-    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/fake")
-    assert quick_cuda_count() is None
 
 
 def state(rank, **changes):

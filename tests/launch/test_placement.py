@@ -83,18 +83,6 @@ def test_environments_of_processes():
     require_outcomes(HERE / "environments.txt", lambda line: refusal(told, line))
 
 
-STALE = {"RANK": "0", "WORLD_SIZE": "1"}
-
-
-def test_a_launcher_of_one_process_that_starts_a_launcher_is_nothing_odd():
-    """As the mpirun in the one pod of a job, or in a task of srun."""
-    (outer,) = CAPTURED["srun-1-task"]["tasks"]
-    for task in CAPTURED["openmpi"]["tasks"]:
-        placement = find_placement({**outer["environment"], **STALE, **task["environment"]})
-        assert placement.launcher == "Open MPI's mpirun"
-        assert placement.notices == placement.others == ()
-
-
 @given(st.dictionaries(st.sampled_from([*PODS, "LOCAL_RANK", "LOCAL_WORLD_SIZE"]), st.text()))
 def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
     try:
@@ -133,17 +121,6 @@ def test_a_process_takes_its_share():
         )
 
     require_outcomes(HERE / "shares.txt", share)
-
-
-def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given():
-    def own(text, count, *places):
-        chosen = choose_own_devices(place(*places), parse_devices(text), count, lambda runtime: 0)
-        return chosen.indices
-
-    assert own("", None, 3, 4) == own("host", 1, 3, 4) == (3,)
-    for places in ((3, 4), (None, None)):
-        with pytest.raises(MissingError, match="no accelerator was found"):
-            own("", 1, *places)
 
 
 def coordinator(launcher, *, by_mpi, devices_each=1):

@@ -188,9 +188,7 @@ def test_what_is_told_of_answers():
     [
         ("ENABLE", "0", "RAS is off: NCCL_RAS_ENABLE=0"),
         ("ADDR", "nowhere", "cannot read NCCL_RAS_ADDR=nowhere"),
-        ("ADDR", "a:99999", "cannot read NCCL_RAS_ADDR=a:99999"),
         ("ADDR", "127.0.0.1:1", "127.0.0.1:1: Connection refused"),
-        ("ADDR", "[::1]:1", "::1:1: "),
         ("ADDR", "\u00fc" * 80 + ":5", ": "),
     ],
 )

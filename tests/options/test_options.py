@@ -146,22 +146,6 @@ def test_a_command_without_a_group_has_the_defaults_of_its_options():
     assert "--three" not in made.get_help(click.Context(made, info_name="x"))
 
 
-@dataclass
-class UnlistedFirst(Both):
-    unlisted: ClassVar = ("two", "three", "pairs")
-
-
-def test_the_help_has_no_word_on_unlisted_options_which_are_accepted():
-    seen = []
-    made = command("x", "Works.", UnlistedFirst, seen.append)
-    text = made.get_help(click.Context(made, info_name="x"))
-    listed = ["--one", "--mode", "--least", "--most", "--own", "--help"]
-    assert re.findall("--[a-z]+", text) == listed
-    with pytest.raises(SystemExit):
-        made.main(["--two", "8", "--pair", "a=1"], standalone_mode=False)
-    assert [(flags.two, flags.pairs) for flags in seen] == [(8, [("a", "1")])]
-
-
 def test_an_empty_value_is_refused_with_what_to_do():
     made = command("x", "Works.", Both, print)
     with pytest.raises(click.BadParameter) as caught:

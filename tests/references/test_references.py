@@ -430,24 +430,6 @@ def test_a_journal_is_at_100_percent_of_itself(journal):
         assert match.share == pytest.approx(1.0, rel=1e-3)
 
 
-def rooted(*roots, pair=None):
-    """A journal of broadcasts, each root half as fast as the one before."""
-    one = next(one for one in SWEEP.results if one.case.operation == "broadcast" and one.summary)
-    ranks = 2 if pair else one.case.ranks
-    time_s, rate = one.summary.time_s, one.summary.busbw_bytes_per_s
-    results = [
-        replace(
-            one,
-            case=replace(one.case, root=root, pair=pair, ranks=ranks),
-            summary=replace(
-                one.summary, time_s=time_s * 2**number, busbw_bytes_per_s=rate / 2**number
-            ),
-        )
-        for number, root in enumerate(roots)
-    ]
-    return type(SWEEP)(SWEEP.header, results)
-
-
 def test_of_cycles_the_median_counts():
     one = next(one for one in SWEEP.results if one.summary)
     results = []
@@ -461,35 +443,6 @@ def test_of_cycles_the_median_counts():
         bandwidth = one.summary.busbw_bytes_per_s * one.summary.time_s / expected_s
         if own.busbw_bytes_per_s is not None:
             assert own.busbw_bytes_per_s == pytest.approx(bandwidth, rel=1e-5)
-
-
-def test_pairs_and_all_ranks_of_one_journal_have_tables_of_their_own():
-    """Of two devices a pair and all of them are as many."""
-    one = next(one for one in SWEEP.results if one.summary)
-    header = replace(SWEEP.header, devices=SWEEP.header.devices[:2])
-    expected = [((0, 1), 1024), ((0, 1), 2048), (None, 1024), (None, 4096)]
-    results = [
-        replace(one, case=replace(one.case, ranks=2, pair=pair, size_bytes=size))
-        for pair, size in (expected[place] for place in (0, 2, 1, 3))
-    ]
-    own = written_and_read(type(SWEEP)(header, results))
-    assert [(one.pair, one.size_bytes) for one in own] == expected
-
-
-@pytest.mark.parametrize("pair", [None, (1, 3)])
-@pytest.mark.parametrize("roots", [(0, 1), (1, 0)])
-def test_roots_are_told_apart(roots, pair):
-    journal = rooted(*roots, pair=pair)
-    own = written_and_read(journal)
-    for result in journal.cases:
-        match = References(own, journal.header).nearest(result.case, result.summary)
-        assert match.share == pytest.approx(1.0, rel=1e-3), result.case.describe()
-        assert match.exact
-    # Where there is only one of another root, that is named.
-    alone = [one for one in own if one.root == roots[0]]
-    other = journal.results[1]
-    match = References(alone, journal.header).nearest(other.case, other.summary)
-    assert match.differences == (f"root {roots[0]} there, root {roots[1]} here",)
 
 
 def test_what_is_no_reference():

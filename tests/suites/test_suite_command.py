@@ -121,14 +121,13 @@ def test_a_suite_that_passes(run, tmp_path):
 
 
 def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
-    suite = suite_of((f'run = "all_reduce {ONE_RANK}"\nrepeats = 3', 'algbw_at_least = "900 TB/s"'))
+    suite = suite_of((f'run = "all_reduce {ONE_RANK}"', 'algbw_at_least = "900 TB/s"'))
     verdict = json.loads(run(suite, "--format", "json", code=1).out)
     assert verdict["exit_code"] == 1
     ran, data, held = verdict["commands"][0]["verdicts"]
     assert (ran["status"], data["status"], held["status"]) == ("pass", "pass", "fail")
     for judgement in held["judgements"]:
-        assert len(judgement["values"]) == 3
-        assert judgement["value"] == sorted(judgement["values"])[1]
+        assert judgement["values"] == [judgement["value"]]
         assert judgement["margin"] == pytest.approx(judgement["value"] / 900e12 - 1)
 
 
@@ -198,8 +197,6 @@ def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):
     suite = suite_of((f"{missing}\noptional = true", 'time_at_most = "1 s"'), good)
     Path(ended.directory / "mine.toml").write_text(suite)
     assert "2 pass, 2 skipped; exit code 0" in cclmark("suite", "mine.toml", env=env).out
-    out = cclmark("suite", "mine.toml", "--only", "all_reduce", env=env, code=3).out
-    assert "2 skipped; exit code 3" in out
 
 
 def test_a_rank_that_hangs_is_code_4_and_the_next_command_runs(run):

@@ -196,7 +196,6 @@ def test_the_cost_of_tracing_requires_several_batches():
     ("usual_ns", "slower_ns", "says"),
     [
         (50_000, 40_000, "slowest channel: 1 of rank 0, 90.00 µs (median; the median of all "),
-        (50_000, 4_000, "no channel stands out: at most "),
         (50, 200, "no channel stands out: at most "),
     ],
 )

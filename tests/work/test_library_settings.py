@@ -327,7 +327,6 @@ def test_settings_between_hosts_are_refused_on_one_host(ccl):
     ("ccl", "name", "over_network"),
     [
         ("nccl", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_SHM_DISABLE"),
-        ("torch:nccl", "NCCL_CROSS_NIC", "NCCL_SHM_DISABLE"),
         ("hccl", "HCCL_RDMA_QPS_PER_CONNECTION", "HCCL_INTRA_ROCE_ENABLE"),
         ("flagcx", "FLAGCX_IB_QPS_PER_CONNECTION", "FLAGCX_P2P_DISABLE"),
     ],
