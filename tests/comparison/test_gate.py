@@ -223,19 +223,10 @@ def test_launches_that_cost_more_are_no_slower_device():
     costs = [f"{time_s * 1e6:.2f}" for time_s in (cost.after_s, cost.before_s)]
     assert f"calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
     assert "device time unchanged" in text
-    assert "Rows marked 'device time' compare the device's times of these cases" in text
-    marked = [line for line in text.splitlines() if line.endswith(" device time")]
-    assert len(marked) == cost.count
-    document = comparison_text(Comparison(*sides, [], found), markdown=True)
-    assert document.count("| device time |") == cost.count
-    assert document.index("- calls cost") < document.index("| size |")
+    assert sum(line.endswith(" device time") for line in text.splitlines()) == cost.count
     (written,) = json.loads(comparison_json([Comparison(*sides, [], found)]))
     kinds = Counter(one["figure"] for one in written["cases"])
     assert kinds == {"device": cost.count, "time": 10}
-    assert "within the variation between processes" in text
-    slow = Side("c", [journal("default-2", call=2.0)])
-    text = comparison_text(Comparison(sides[0], slow, [], compare(sides[0], slow)))
-    assert "the process after launches more slowly; device time unchanged" in text
 
 
 def test_a_device_that_is_slower_is_found_by_one_run_of_each():

@@ -3,6 +3,7 @@
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -160,6 +161,18 @@ def test_matrices_and_curves_as_lines():
         used = {place: names[place] for one in own for place in one}
         found[f"curves: {name}"] = curves(own, used, width)
     require_stated("words/grid.txt", found)
+
+
+@given(st.integers(2, 60), st.integers(20, 200))
+def test_drawings_fit_and_keep_the_last_place(places, width):
+    names = {float(place): str(place) for place in range(places)}
+    found = curves([dict.fromkeys(names, 1.0)], names, width)
+    assert max(map(len, found)) <= max(width, 12 + 8)
+    labels = [int(one) for one in found[-1].split()]
+    assert labels[-1] == places - 1
+    assert len({after - before for before, after in pairwise(labels)}) <= 1
+    room = max(2, (width - 12) // 4)
+    assert len(labels) == -(-places // -(-places // room))
 
 
 def box(low, high):

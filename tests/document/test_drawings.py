@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.document.chart_model import Boxes, ChartCurve, Heat, Level, Lines, Mark
+from cclmark.document.chart_model import Boxes, ChartCurve, Heat, Lines
 from cclmark.document.device_labels import device_labels, pair_name, way_between
 from cclmark.document.page.chart_svg import legend_of, look_of, markers_of, views_of
 from cclmark.document.page.drawings import DiagramLayout, DiagramLine, stage_bars
@@ -189,14 +189,6 @@ def test_values_that_are_no_numbers_interrupt_a_curve():
         (Heat("k", "T", "", "", "", [], [], [], [], []), "No values"),
     ):
         assert text in views_of(chart)[0].svg
-
-
-def test_levels_and_marks_are_named_and_far_levels_do_not_flatten_the_curves():
-    levels = [Level("limit", 12.0), Level("far", 900.0)]
-    tree = drawn(lines(curve(*[10.0] * 8), levels=levels, marks=[Mark("LL", SIZES[2])]))
-    assert texts(tree, "level") == ["", "limit"]
-    assert texts(tree, "mark") == ["", "LL"]
-    assert points(of_class(tree, "curve")[0])[0][1] < 100
 
 
 def test_no_two_of_many_curves_look_alike():

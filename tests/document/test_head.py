@@ -10,6 +10,7 @@ from cclmark.journal.schema import (
     DeviceDescription,
     HostDescription,
     Imported,
+    LibraryDescription,
 )
 from goldens import require_stated
 from samples import header_of, usual_settings
@@ -55,6 +56,21 @@ DEVICES = {
 def test_a_line_for_each_kind_of_device_up_to_a_limit():
     found = {name: head.device_lines(*given) for name, given in DEVICES.items()}
     require_stated("words/head-devices.txt", found)
+
+
+def test_buffers_are_stated_unless_all_are_plain():
+    def lines(asked, *memories):
+        libraries = [LibraryDescription(name, "", "", memory=name) for name in memories]
+        return head.buffer_lines(header_of(usual_settings(memory=asked), *libraries))
+
+    for asked, memory in (("", ["plain"]), ("auto", ["plain"]), ("", []), ("auto", ["strange"])):
+        assert lines(asked, *memory) == []
+    found = {
+        "plain on request": lines("plain", "plain"),
+        "virtual memory": lines("auto", "vmm", "vmm"),
+        "of two libraries": lines("auto", "torch", "plain"),
+    }
+    require_stated("words/head-buffers.txt", found)
 
 
 def test_processors_of_ranks_are_stated_up_to_a_limit():

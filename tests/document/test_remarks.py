@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from cclmark.analysis.findings import findings
 from cclmark.document import remarks, soundness
 from cclmark.document.blocks import Finding
-from cclmark.document.placement_rows import PlacementRow
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     DeviceTime,
@@ -163,35 +162,7 @@ def launches(operation="all_reduce", *, device=True, reason="", bound=True):
 
 
 BARE, NONE = launches(device=False), launches(bound=False)
-WHY = launches(device=False, reason="no events")
-LAUNCHES = {
-    "costs": [launches()],
-    "barrier": [launches("barrier")],
-    "without device times": [BARE],
-    "without device times, for a reason": [WHY],
-    "none": [NONE],
-    "one of two": [NONE, BARE],
-    "both": [BARE, launches("barrier")],
-}
 FAILED = with_status("failed")
-ROOTED = of_case(operation="reduce", root=1, ranks=1, in_place=True)
-SERIES = {
-    "of one rank": PlacementRow(None, ROOTED),
-    "barrier": PlacementRow(of_case(operation="barrier", reduction=None), None),
-    "failed": PlacementRow(FAILED, None),
-    "one failed": PlacementRow(FAILED, of_case(in_place=True)),
-}
-
-
-def test_launches_half_peaks_and_series_in_words():
-    found = {
-        f"launches: {name}": remarks.all_launches_in_words(own) for name, own in LAUNCHES.items()
-    }
-    for half in (None, 512, 1024):
-        of = SimpleNamespace(half_peak_bytes=half, peak=of_case(size_bytes=1024))
-        found[f"half of the peak: {half}"] = remarks.half_peak_text(of)
-    found |= {f"series: {name}": remarks.series(row) for name, row in SERIES.items()}
-    require_stated("words/remarks.txt", found)
 
 
 OUT, IN = of_case(in_place=False), of_case(in_place=True)

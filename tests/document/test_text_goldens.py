@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from cclmark.base.printable import printable
 from cclmark.cli.rerun.rerunning import repeat_lines
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison, comparison_json
@@ -15,7 +16,8 @@ from cclmark.document.exporters import exporter_of
 from cclmark.document.report_kind import View
 from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Explanation, Footer
+from cclmark.journal.schema import Condition, Explanation, Footer, Verification, WrongOutput
+from cclmark.kinds.collective.document import exporter_of_cases
 from cclmark.kinds.experiment.kind import KIND as EXPERIMENT
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.suites.checks import Judgement, Verdict
@@ -98,6 +100,63 @@ def test_copies_that_failed_are_in_the_outcome():
     journal = dataclasses.replace(run, results=[died, *run.results[1:30]])
     text = exported(exporter_of(KINDS[P2P], "table", View(journal)), journal)
     require_golden("texts/copies-died.txt", below_head(text))
+
+
+def of_soak(cycle, time_s=1e-5, at_s=0.0, **changes):
+    summary = replace(OUT.summary, time_s=time_s)
+    changes = {"cycle": cycle, "summary": summary, "started_at_s": 1e9 + at_s} | changes
+    return replace(OUT, duration_s=1.0, samples=None, **changes)
+
+
+def sizes(cycle, numbers):
+    return [of_soak(cycle, case=replace(OUT.case, size_bytes=1024 * one)) for one in numbers]
+
+
+FEW = [one for cycle in range(2) for one in sizes(cycle, range(1, 45))]
+
+
+SHM = replace(OUT.case, ccl="shm")
+
+
+DRIFT = [1e-5] * 20 + [5e-5] + [1e-5] * 19 + [1.2e-5] * 20
+
+
+FOUND = Verification(3, [WrongOutput(1, 3, 5, "2\x1b[2J", "7")])
+
+
+SOAKS = {
+    "usual": [of_soak(cycle, at_s=cycle * 0.1) for cycle in range(50)],
+    "ever-less-often": [of_soak(cycle, at_s=10.0 * cycle) for cycle in range(400)],
+    "slower": [of_soak(cycle, 1e-5 * (1 + (cycle > 20)), cycle) for cycle in range(60)],
+    "drift": [of_soak(cycle, time_s) for cycle, time_s in enumerate(DRIFT)],
+    "two-cycles": [of_soak(0), of_soak(1, 9e-5, 1)],
+    "many-of-few-cycles": FEW,
+    "one-of-many-cycles": [*FEW, *(one for cycle in range(2, 12) for one in sizes(cycle, [1]))],
+    "wrong": [of_soak(0), of_soak(4, status="wrong", verification=FOUND)],
+    "libraries": [of_soak(0), of_soak(1), of_soak(0, case=SHM), of_soak(1, case=SHM)],
+}
+
+
+def condition(clock_hz, temperature_c, reasons):
+    known = (clock_hz, 3.2e9, temperature_c, 400.0, reasons, int(temperature_c))
+    return Condition(1, 0, 0, 0.0, *known)
+
+
+@pytest.mark.parametrize("name", SOAKS)
+@pytest.mark.parametrize("every_s", [0.0, 600.0])
+def test_texts_of_soaks(name, every_s):
+    """One table, then summaries, ever less often or as requested, and the drift."""
+    exporter = exporter_of_cases(View(), every_s=every_s)
+    text = exporter.begin(header(cycles=0, duration_s=5400.0))
+    text += "".join(exporter.add(printable(one)) for one in SOAKS[name])
+    for one in (condition(1.98e9, 30.0, []), condition(1.3e9, 67.0, ["power cap\x1b"])):
+        exporter.observe(printable(one))
+    text += exporter.end(SAMPLE.footer)
+    assert "\x1b" not in text
+    assert "  soak       1:30:00\n" in text
+    if every_s and name != "ever-less-often":
+        return
+    require_golden(f"texts/soak-{name}{'-600-s' if every_s else ''}.txt", below_head(text))
 
 
 def explained(size_bytes, time_s, protocol, predicted_s, **more):

@@ -180,10 +180,9 @@ def journal(*runtimes, inject=()):
     return Journal(header, SAMPLE.results[:1])
 
 
-# Steps.
-
-
 PARTS = {"compute_s": 0.004, "exposed_s": 0.003, "idle_s": 0.003}
+
+
 FIGURES = StepFigures(steps=3, step_s=0.01, interval_s=(0.009, 0.011), **PARTS)
 
 
@@ -192,6 +191,8 @@ def run(figures=FIGURES, **changes):
 
 
 UNKNOWN = StepFigures(reason="the profile lists no steps")
+
+
 ROWS = {
     "usual": run(),
     "variant": run(variant="x", ranks=0),
@@ -222,3 +223,6 @@ def test_steps_are_in_milliseconds_with_their_interval_and_notes_name_runs():
         found[f"parts of {step_s} s"] = step_words.step_notes(figures)
     found["parts with a reason"] = step_words.step_notes(replace(figures, reason="why"))
     require_stated("words/step-words.txt", found)
+
+
+# Steps.

@@ -82,11 +82,6 @@ def test_data_are_divided_by_the_channels_that_a_ring_has():
     assert [step.stage for step in found.steps] == sorted(step.stage for step in found.steps)
 
 
-def test_only_the_rings_of_the_channels_that_ran():
-    found = steps_of(case_of(), traces_of(AB), everywhere(task((1,))))
-    assert [one.ranks for one in found.carriers] == [(0, 2, 1, 3)]
-
-
 @given(st.lists(st.permutations(range(4)), min_size=1, max_size=5), st.booleans())
 def test_all_rings_together_reduce_everything(rings, in_place):
     channels = tuple(range(len(rings)))
@@ -104,15 +99,6 @@ def test_all_rings_together_reduce_everything(rings, in_place):
             assert memory[rank, OUTPUT, part] == Counter({(other, part): 1 for other in range(4)})
     sizes = {(step.path, step.chunk): step.size_bytes for step in found.steps}
     assert sum(sizes.values()) == case.size_bytes
-
-
-def test_two_trees():
-    trees = ([-1, 0, 1, 2], [3, 2, 3, -1])
-    event = task((0, 1), algorithm="TREE", protocol="SIMPLE")
-    found = steps_of(case_of(), traces_of(trees=trees), everywhere(event))
-    assert found.algorithm == "tree SIMPLE"
-    assert {step.size_bytes for step in found.steps} == {2048}
-    assert len(found.steps) == 2 * 2 * 3
 
 
 def unknown(case, traces, tasks):

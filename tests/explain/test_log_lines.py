@@ -56,15 +56,6 @@ def test_half_a_line_says_nothing():
     assert all(operations_in(line[:length]) == [] for length in range(len(line)))
 
 
-def test_messages_are_bounded_and_printable():
-    text = "".join(
-        f"n:1:1 [0] x.cc:1 NCCL WARN message {i} \x1b[31m{'x' * 999}\n" for i in range(99)
-    )
-    found = paths_in(text).messages
-    assert len(found) == 20
-    assert all(len(one) <= 300 and one.isprintable() for one in found)
-
-
 @given(st.integers(0, len(ON_ONE_HOST)))
 def test_a_log_that_is_cut_off_contains_nothing_else(end):
     whole, part = paths_in(ON_ONE_HOST), paths_in(ON_ONE_HOST[:end])

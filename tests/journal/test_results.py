@@ -93,12 +93,6 @@ def test_a_journal_that_another_run_is_about_to_begin_is_not_taken_over(tmp_path
     JournalWriter(path).close(keep=False)
 
 
-def test_a_journal_that_never_began_is_taken_away(tmp_path):
-    path = tmp_path / "run.jsonl"
-    JournalWriter(path).close(keep=False)
-    assert not path.exists()
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [

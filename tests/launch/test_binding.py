@@ -115,11 +115,6 @@ def test_plans():
     require_golden("processor_plans.txt", outline(found))
 
 
-def test_ranks_with_fewer_processors_choose_first():
-    assert one_of_each([[0, 1], [0]], [0, 0]) == ([[1], [0]], set())
-    assert one_of_each([[0, 1], [0, 2], [0, 2]], [0] * 3)[0][0] == [1]
-
-
 @given(
     usable=st.lists(st.lists(st.integers(0, 4), unique=True), min_size=1, max_size=5),
     on_second=st.integers(0, 5),

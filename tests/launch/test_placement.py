@@ -3,17 +3,14 @@
 Which library goes with host devices of several hosts then, and which interface leads to them.
 """
 
-import importlib.util
 import json
 from ast import literal_eval
 from pathlib import Path
-from types import SimpleNamespace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.errors import UsageError
 from cclmark.launch.devices import choose_own_devices
 from cclmark.launch.placement import (
     Placement,
@@ -22,8 +19,6 @@ from cclmark.launch.placement import (
     is_primary,
     notices_alone,
 )
-from cclmark.options.case_request import libraries_of
-from cclmark.options.groups import CaseOptions
 from cclmark.work.runtimes import parse_devices
 from goldens import outline, refusal, require_golden, require_outcomes
 from places import TESTS
@@ -121,22 +116,3 @@ def test_a_process_takes_its_share():
         )
 
     require_outcomes(HERE / "shares.txt", share)
-
-
-def coordinator(launcher, *, by_mpi, devices_each=1):
-    """As much of one as is looked at: two processes, a host each."""
-    join = SimpleNamespace(indices=list(range(devices_each)))
-    return SimpleNamespace(
-        placement=Placement(launcher, 0, 2, 0, 1, by_mpi=by_mpi),
-        joins=[join, join],
-        hosts=["alpha", "beta"],
-        devices=SimpleNamespace(runtime="host"),
-    )
-
-
-@pytest.mark.parametrize(("launcher", "hint"), [("srun", True), ("torchrun", False)])
-def test_neither_of_both_says_what_to_do(launcher, hint, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingError, match="pip install torch") as caught:
-        libraries_of(CaseOptions(), coordinator(launcher, by_mpi=False))
-    assert ("srun --mpi=pmix" in str(caught.value)) == hint

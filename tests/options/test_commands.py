@@ -56,17 +56,6 @@ def test_the_summary_is_the_first_sentence_of_the_help(name):
     assert command.get_short_help_str(_WHOLE) == COMMANDS[name].summary
 
 
-def test_every_command_is_found_by_its_name():
-    context = click.Context(app)
-    assert app.list_commands(context) == list(COMMANDS)
-    for name in COMMANDS:
-        command = app.get_command(context, name)
-        assert command is not None
-        assert command.name == name
-        assert command is app.get_command(context, name)
-    assert app.get_command(context, "nonsense") is None
-
-
 _REFUSED = "from contextlib import suppress\nimport click\nwith suppress(click.UsageError):"
 _REFUSED += called("all_reduce", "--nonsense").replace("\n", "\n    ")
 _OF_RANKS = (

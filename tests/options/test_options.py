@@ -34,7 +34,6 @@ from cclmark.options.types import (  # noqa: F401 - of the stored values
 )
 from cclmark.work import transfers
 from cclmark.work.cases import Sweep, UnevenPattern
-from cclmark.work.operations import DTYPE_BYTES, OPERATIONS, moves_data
 from commands import completed
 from examples import examples
 from goldens import refusal, require_outcomes
@@ -146,15 +145,6 @@ def test_a_command_without_a_group_has_the_defaults_of_its_options():
     assert "--three" not in made.get_help(click.Context(made, info_name="x"))
 
 
-def test_an_empty_value_is_refused_with_what_to_do():
-    made = command("x", "Works.", Both, print)
-    with pytest.raises(click.BadParameter) as caught:
-        made.main(["--own", ""], standalone_mode=False)
-    assert caught.value.message == (
-        "the value is empty, as that of an unset variable. Give a value, or leave the option out"
-    )
-
-
 def test_the_names_of_copies_are_those_that_are_measured():
     for name in ("ENGINES", "KERNELS", "DIRECTIONS", "SCOPES"):
         assert getattr(p2p, name) == getattr(transfers, name)
@@ -209,18 +199,6 @@ def test_sizes_that_are_left_out_are_named_with_the_reason(plan, said):
     assert len(notices) == len(said)
     for notice, text in zip(notices, said, strict=True):
         assert re.search(text, notice), notice
-
-
-@given(
-    st.sampled_from([name for name in OPERATIONS if moves_data(name)]),
-    st.integers(1, 300),
-    st.integers(1, 8),
-    st.sampled_from([*DTYPE_BYTES]),
-)
-def test_a_size_has_a_case_or_a_notice(operation, size, ranks, dtype):
-    plan = sweep_of([operation], [size], ranks, [dtype])
-    left_out = [one for one in rounding_of(plan) if "left out" in one]
-    assert bool(left_out) != bool([*plan.cases()])
 
 
 def test_a_sweep_without_cases_is_refused_with_the_reason():

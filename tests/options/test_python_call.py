@@ -11,12 +11,11 @@ import click
 import pytest
 
 import cclmark
-from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.errors import UsageError
 from cclmark.cli.commands import COMMANDS, load_command, measuring_command
 from cclmark.cli.main import app
 from cclmark.options.command import GroupedCommand
 from cclmark.options.python_call import parsed_call
-from cclmark.recording.caller import in_python
 from goldens import require_outcomes
 from places import REPOSITORY
 
@@ -180,19 +179,6 @@ def test_errors_of_calls_name_their_arguments(arguments, said):
         cclmark.measure("all_reduce", devices="host:2", **{"sizes": 8, **arguments})
     assert said in str(refused.value)
     assert not re.search(r"(?<![\w-])--?[a-z]", str(refused.value))
-
-
-def test_known_options_become_arguments():
-    for text, said in (
-        ("--long FILE or -a", "long= or a="),
-        ("-a (--all) excludes --long", "a= excludes long="),
-        ("-a 0, --long X", "a=0, long= X"),
-        ("`--long` x--long --long-er -ab", "`--long` x--long --long-er -ab"),
-        ("nothing", "nothing"),
-    ):
-        with pytest.raises(MissingError) as refused, in_python({"--long": "long=", "-a": "a="}):
-            raise MissingError(text)
-        assert str(refused.value) == said
 
 
 @pytest.mark.parametrize(

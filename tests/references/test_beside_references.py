@@ -57,15 +57,6 @@ def test_what_is_normal_by_a_reference_is_not_worth_a_look():
     assert [one.severity for one in without] == ["look"]
 
 
-def test_a_latency_far_above_the_reference_is_worth_a_look():
-    (one,) = found(SIMPLE, "latency slow")
-    assert one.severity == "look"
-    said = "latency slow: a call takes 26.84 µs at 8 B"
-    assert f"{said}, 2.43 times the reference's" in one.sentence
-    assert found(SIMPLE, "Latencies are plausible") == []
-    assert said in table(SIMPLE, markdown=True)
-
-
 PLAUSIBLE, SLOW = "latencies are plausible: time of the device", "latency slow: the device needs"
 
 

@@ -312,12 +312,6 @@ def test_what_differs_is_named_and_prevents_a_verdict():
     require_outcomes(TESTS / "references" / "compared.txt", outcome)
 
 
-def test_beyond_a_curve_only_where_it_is_flat():
-    assert found_for(size_bytes=4) is None
-    assert found_for(size_bytes=4 * GIB).size in ("2 GiB", "8 GiB")
-    assert found_for(size_bytes=64 * GIB) is None
-
-
 def test_ones_own_comes_first():
     own = replace(OWN, multicast=False)
     match = found_for(references=[*SHIPPED, own])
@@ -352,17 +346,6 @@ def test_algorithms_tell_of_multicast_by_their_whole_names():
         return " ".join(off) or "none"
 
     require_outcomes(TESTS / "references" / "algorithms.txt", outcome)
-
-
-def test_which_variables_tell_of_multicast():
-    assert multicast_of({"NCCL_NVLS_ENABLE": "0"}, "all_reduce") is False
-    assert multicast_of({"NCCL_NVLS_ENABLE": "1"}, "all_reduce") is None
-    assert multicast_of({}, "all_reduce") is None
-    # Between hosts NCCL has a tree of multicasts too, which only all_reduce can take.
-    without = {"NCCL_ALGO": "^NVLS"}
-    assert multicast_of(without, "all_reduce", hosts=2) is None
-    assert multicast_of(without, "all_gather", hosts=2) is False
-    assert multicast_of({"NCCL_ALGO": "^NVLS,NVLSTree"}, "all_reduce", hosts=2) is False
 
 
 def matches(references=SHIPPED, header=COPIES.header):

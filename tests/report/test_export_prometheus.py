@@ -115,14 +115,6 @@ def test_an_older_run_of_which_figures_are_left_out_is_named():
     assert replaced_runs([("old", OLD), ("kept", kept)]) == []
 
 
-def test_runs_of_another_method_stand_beside_each_other():
-    runs = [OLD, sample(timing="blocking"), sample(across_ranks="min")]
-    once, twice, thrice = (
-        len(values(parsed(*runs[:number]), "cclmark_time_seconds")) for number in (1, 2, 3)
-    )
-    assert (twice, thrice) == (2 * once, 3 * once)
-
-
 @settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_no_name_breaks_the_text(host, device):

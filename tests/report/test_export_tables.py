@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import io
-import math
 import sys
 
 import pytest
@@ -21,7 +20,6 @@ def named(*paths):
 
 
 SAMPLE = named(GOLDEN / "sample.jsonl")
-TRANSFERS = named(H200X4 / "p2p.jsonl")
 
 
 def csv_of(runs, table):
@@ -98,26 +96,6 @@ def test_no_raw_sample_is_lost_or_rounded(file):
     assert [
         (*map(int, row[:4]), *(float(one) if one else None for one in row[4:])) for row in texts
     ] == expected
-
-
-def test_transfers_have_a_row_for_each_flow_and_each_of_its_samples():
-    ((_, journal),) = TRANSFERS
-    expected = [
-        (result.index, sample, flow, time_s)
-        for result in journal.transfers
-        if result.samples is not None
-        for sample, flows in enumerate(result.samples.device_s)
-        for flow, time_s in enumerate(flows)
-    ]
-    table = parquet_of(TRANSFERS, "samples").to_pylist()
-    found = [(row["index"], row["sample"], row["flow"], row["device_s"]) for row in table]
-    assert found == expected
-    assert table[0]["from"] != table[0]["to"]
-    rows = parquet_of(TRANSFERS, "cases").to_pylist()
-    assert len(rows) == sum(len(one.transfer.flows) for one in journal.transfers)
-    assert {row["peer_access"] for row in rows} == {True}
-    measured = [row for row in rows if row["measure"] == "unidirectional"]
-    assert all(math.isfinite(row["gbps"]) for row in measured)
 
 
 def test_what_a_table_requires_is_named_where_it_is_missing(monkeypatch):

@@ -310,16 +310,6 @@ def test_messages_of_a_rank_to_itself_have_no_kernels(peer_kernels, is_complete)
     assert trace_problems(found) == problems
 
 
-@pytest.mark.parametrize("end_ns", [0, 10**12])
-def test_a_kernel_that_ends_before_it_begins_has_no_end(end_ns):
-    events = kernel(1, 10**12 + 2_100_000, end_ns)
-    found = assembled(a_trace(events=events))
-    assert found.ranks[0].events.unfinished == 1
-    file = io.BytesIO()
-    write_perfetto(found.timeline, file)
-    assert file.getvalue()
-
-
 @pytest.mark.parametrize(
     ("sent", "begins", "ends"),
     [

@@ -9,7 +9,6 @@ from transcripts import require_transcript, stored_commands
 
 HOST = ("all_reduce", "--devices", "host:2")
 FAKE = ("all_reduce", "-g", "2", "-b", "1M", "-n", "4")
-BRIDGE = ("all_reduce", "--ccl", "bridge", "-b", "64K", "-n", "2", "--islands")
 # A rank that is killed by a timer while it traces.
 _KILLED = """
 import os, signal, sys
@@ -190,14 +189,6 @@ def test_slots_of_shm(timeline):
     assert re.search(r"rank [012] waits [\d.]+% of the time of its calls, most for rank", run.out)
     assert re.search(r"\d+ events of slots, 0 lost", run.out)
     assert "outputs checked: 0 wrong elements" in run.out
-
-
-def test_slots_of_devices_are_enqueued(timeline, fake_cuda):
-    devices = ("--devices", "cuda:0-1")
-    run, found = timeline(*BRIDGE, "0=nccl,1=nccl", *devices, env=fake_cuda.env())
-    assert "enqueue: publish 64 KiB" in {one["name"] for one in found.slices[0, "slots"]}
-    assert [one["name"] for one in found.slices[0, "waits"]] == ["the device has not completed"]
-    assert "its waits on the devices' streams have no times" in run.out
 
 
 def test_events_that_do_not_fit_are_counted(cclmark, tmp_path):

@@ -197,23 +197,6 @@ def test_which_values_are_possible_together():
     require_outcomes(HERE / "setting_combinations.txt", outcome)
 
 
-@pytest.mark.parametrize("value", ["", " 1", "1\n", "a\x00b", "\x1b[31m"])
-def test_what_is_no_value_of_any_form(value):
-    for form in ("integer", "text"):
-        setting = LibrarySetting(name="A", effect="E.", form=form)
-        assert "not a value" in refused(setting, value)
-
-
-@given(st.integers(-(10**6), 10**6), st.integers(-50, 50), st.integers(0, 100))
-def test_integers_within_the_limits_and_no_others(number, least, span):
-    limits = {"minimum": least, "maximum": least + span}
-    setting = LibrarySetting(name="A", effect="E.", form="integer", **limits)
-    if least <= number <= least + span:
-        check_value(setting, str(number), "")
-    else:
-        assert f"from {least} to {least + span}" in refused(setting, str(number))
-
-
 @given(st.data())
 def test_lists_in_the_syntax_of_nccl(data):
     setting = known("nccl", "NCCL_ALGO")
@@ -345,6 +328,14 @@ def test_they_are_varied_where_ranks_of_one_host_may_use_the_network(
 def host_with(**environment):
     machine = Machine("node", "Linux", "6.1", "EPYC", 64, 1 << 30)
     return HostDescription(machine, "identity", environment)
+
+
+def test_settings_with_an_effect_between_hosts_are_compared_there():
+    hosts = [host_with(), host_with()]
+    varied = [("NCCL_IB_QPS_PER_CONNECTION", ["1", "2"])]
+    assert check_settings(varied, "nccl", hosts=hosts) == []
+    with pytest.raises(UsageError, match="between hosts only"):
+        check_settings(varied, "nccl", hosts=hosts[:1])
 
 
 def test_what_is_never_overridden_on_any_host_is_overridden_on_none(monkeypatch):
