@@ -146,6 +146,15 @@ def test_runs_that_stand_out_hide_no_change_and_do_not_count_in_it(ratio, places
     assert told.after_s / told.before_s == pytest.approx(told.ratio)
 
 
+def test_of_processors_a_level_takes_more_runs():
+    """Nobody knows what they differ by: three alike and three others may be luck."""
+    draw = random.Random(11)
+    few = series(draw, 8, normal(0.003), levels=[(4, 1.3)])
+    many = series(draw, 12, normal(0.003), levels=[(6, 1.3)])
+    found = changes_with([few, many], [None, None])
+    assert [len(one) for one in found] == [0, 1]
+
+
 def test_many_series_share_the_bound():
     """Of 2,000 series without a change hardly one is told of, and one that changed is found."""
     draw = random.Random(5)

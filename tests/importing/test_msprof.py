@@ -194,10 +194,6 @@ def test_a_damaged_value_changes_no_other_task(key, value, data):
     assert len(same) >= len(whole.tasks) - 1
 
 
-def without_broadcasts(events):
-    return [one for one in events if not one["name"].startswith("hcom_broadcast__")]
-
-
 def test_the_files_of_ranks_become_a_profile():
     names = ["allReduce", "allGather", "reduceScatter", "alltoall", "broadcast", "reduce"]
     files = [
@@ -213,19 +209,3 @@ def test_the_files_of_ranks_become_a_profile():
         **{"all_gather": 4 << 20, "reduce_scatter": 4 << 20, "alltoall": 0},
     }
     assert {one.item.dtype for one in run.results} == {"float32"}
-
-
-def test_ranks_match_operations_by_name():
-    """Where a rank lacks one, and where a name occurs twice."""
-    whole = timeline(0, operations=["broadcast", "allReduce"])
-    last = without_broadcasts(timeline(1, operations=["broadcast", "allReduce"]))
-    again = timeline(2, operations=["broadcast", "broadcast"])
-    for one in again:
-        one["name"] = one["name"].replace("__674_1_1", "__674_0_1")
-    traces = [read(content(events)).traces[0] for events in (whole, last, again)]
-    found = [(each[0].operation.name, [one.rank for one in each]) for each in operations_of(traces)]
-    assert sorted(found) == [
-        ("hcom_allReduce__674_1_1", [0, 1]),
-        ("hcom_broadcast__674_0_1", [0, 2]),
-        ("hcom_broadcast__674_0_1", [2]),
-    ]

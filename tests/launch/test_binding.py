@@ -141,7 +141,6 @@ def test_a_binding_is_part_of_the_method():
 
     assert method() == []
     assert method(bind="numa") == ["binding numa"]
-    assert method(bind="ranks:0=0-7;1=8-15") == ["binding ranks:0=0-7;1=8-15"]
     long = [
         method(bind=f"ranks:{';'.join(f'{rank}={rank + first}' for rank in range(64))}")
         for first in (0, 1)

@@ -1,8 +1,6 @@
 import os
 import re
 import struct
-import sys
-import threading
 import time
 from ast import literal_eval
 from dataclasses import replace
@@ -12,22 +10,20 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
-from cclmark import _engine as engine
-from cclmark import rank_process as entry
 from cclmark.base.errors import MissingError, UnreadError
 from cclmark.explain.operation import Operation
 from cclmark.kinds.registry import KINDS
-from cclmark.launch.attempt import Attempt
+from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
 from cclmark.launch.coordinator import Coordinator, name_apart
 from cclmark.launch.devices import choose_devices
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
 from cclmark.launch.rank_messages import explanation_of
 from cclmark.launch.ranks import _early_runtime
-from cclmark.launch.request import ResultDelivery
-from cclmark.rank import worker
+from cclmark.launch.request import Request, ResultDelivery
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
-from cclmark.rendezvous.messages import Explained, Failed, Interrupted, Job
+from cclmark.rendezvous.messages import Explained, Failed, Interrupted, Job, RankStatus
 from cclmark.work.cases import Case
+from cclmark.work.items import COLLECTIVE
 from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, parse_devices
 from goldens import outline, refusal, require_golden, require_outcomes
 from places import REPOSITORY
@@ -153,6 +149,19 @@ def test_reports_of_ranks_are_waited_for_until_a_signal_arrives(monkeypatch):
     signals.append(15)
     attempt._messages = None  # not looked at any more
     attempt._abort_and_gather(set(), 1000.0)
+
+
+@pytest.mark.parametrize(("why", "waits"), [("its connection broke", False), ("", True)])
+def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
+    """Nothing more is heard of them: the report must not come later for that."""
+    request = Request(chosen("host:2", None, four), None, {}, KINDS[COLLECTIVE])
+    agent = SimpleNamespace(lost=lambda cut_s: why, ranks={1})
+    coordinator = SimpleNamespace(present=[agent])
+    messages = SimpleNamespace(has_reported_end=lambda rank: False)
+    ranks = RankWatch(request, coordinator, None, messages)
+    ranks.rank_statuses = {1: RankStatus(1, 101, "timing", 0, 0, 0.1, False, None, False)}
+    processes = ProcessWatch(coordinator, messages, ranks)
+    assert ranks.any_can_report(processes.lost_ranks()) is waits
 
 
 def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
@@ -411,28 +420,3 @@ REQUIRED = [one.name for one in msgspec.structs.fields(Job) if one.required]
 )
 def test_a_runtime_loads_early_only_if_the_rank_sets_no_variables(fields, arguments):
     assert _early_runtime(Job(**(dict.fromkeys(REQUIRED) | fields))) == arguments
-
-
-@pytest.mark.parametrize(
-    ("words", "jobs", "loads"),
-    [([], "", False), (["/proc/1/fd/5"], "/proc/1/fd/5", False), (["--runtime", "cuda"], "", True)],
-)
-def test_the_runtime_loads_beside_the_imports(monkeypatch, words, jobs, loads):
-    found, loaded = [], threading.Event()
-
-    def fail(runtime):
-        assert runtime == "cuda"
-        loaded.set()
-        raise engine.MissingError("no driver")  # reported when the rank opens its device
-
-    monkeypatch.setattr(engine, "device_count", fail)
-    monkeypatch.setattr(worker, "run_rank", lambda *given: found.append(given))
-    monkeypatch.setattr(sys, "argv", ["cclmark.rank_process", *words])
-    entry.main()
-    ((given, loading, kinds),) = found
-    assert kinds == KINDS
-    assert given == jobs
-    assert (loading is not None) == loads
-    if loading is not None:
-        loading.join(10)
-        assert loaded.is_set()

@@ -113,20 +113,6 @@ def test_options_that_exclude_or_require_each_other():
     require_outcomes(Path(__file__).with_name("rules.txt"), outcome)
 
 
-def test_the_help_has_the_groups_and_what_options_exclude():
-    made = command("x", "Works.", Both, print, examples=[("cclmark x --one 2", "Two.")])
-    text = made.get_help(click.Context(made, info_name="x", terminal_width=100))
-    assert [line for line in text.splitlines() if line and line[0] != " "] == [
-        "Usage: x [OPTIONS]",
-        *("Sizes:", "Method:", "Output:", "Other:", "Examples:"),
-    ]
-    words = " ".join(text.split())
-    assert "One [5]. Not together with: --two." in words
-    assert "Two. Not together with: --mode, -1." in words
-    assert "Three. Requires --mode fast or slow." in words
-    assert "cclmark x --one 2 Two." in words
-
-
 @dataclass
 class OnlySecond(Both):
     without: ClassVar = {First: "x counts to two"}

@@ -170,7 +170,6 @@ def test_the_printed_call_has_the_values_that_are_typed(capsys):
         ({"pattern": "skew:4"}, "pattern= is supported"),
         ({"sizes": "1M:1K"}, "1 MiB must not be above the end of sizes= of 1 KiB"),
         ({"sizes": "1M", "iterations": 0}, "iterations=0: "),
-        ({"journal": __file__}, "Choose another place with journal=."),
         ({"check": 0, "inject": "corrupt:rank=0,index=0"}, "with check=0 no output is checked"),
     ],
 )

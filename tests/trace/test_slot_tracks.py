@@ -82,19 +82,6 @@ def test_each_reader_has_an_arrow_from_the_publication():
     assert counters["bytes read"].values == [(1100, 0.0), (1200, 64.0)]
 
 
-def test_islands_are_apart():
-    """Publications of two islands have the same numbers."""
-    traces = [
-        a_trace(0, event(PUBLISH, 1000, 1010, group=1)),
-        a_trace(1, event(REDUCE, 1100, 1200, group=1)),
-        a_trace(2, event(PUBLISH, 1000, 1010, group=2), event(REDUCE, 1100, 1200, group=2)),
-    ]
-    found = assembled(*traces)
-    assert len(tracks(found, 1)["slots"][0].flows_to) == 1
-    assert tracks(found, 2)["slots"][1].flows_to == ()
-    assert tracks(found, 2)["slots"][0].arguments["island"] == 1
-
-
 def test_waits_have_their_cause_and_the_skew_is_that_of_publications():
     calls = ((1000, 2000), (3000, 4000))
     early = [

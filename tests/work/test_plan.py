@@ -70,7 +70,6 @@ def test_a_plan_is_every_combination_once():
     [
         ((), "shm", "broadcast", [False]),
         ((), "mpi", "broadcast", [True]),
-        ((), "mpi", "all_gather", [False]),
         ((), "torch:gloo", "all_reduce", [True]),
         ((), "mpi", "barrier", [False]),
         ((False, True), "mpi", "broadcast", [True]),
