@@ -1,6 +1,5 @@
 """Warnings about paths that are worse than the connections, and about hosts that differ."""
 
-import json
 from itertools import permutations
 
 import pytest
@@ -9,7 +8,6 @@ from msgspec.structs import replace
 from cclmark.analysis.hosts import differences_between, unlike_devices
 from cclmark.analysis.links import path_warnings
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
-from cclmark.journal.machine import kept_environment
 from cclmark.journal.schema import (
     DeviceDescription,
     HostDescription,
@@ -174,20 +172,6 @@ def test_hosts_that_are_alike_differ_in_nothing():
 def test_a_difference_is_told_once(changes, words):
     (text,) = differences_between([FIRST_HOST, other(**changes)])
     assert words in text
-
-
-@pytest.mark.parametrize("name", ["openmpi-4-2-hosts", "openmpi-2-hosts", "mpich-2-hosts"])
-def test_what_a_launcher_tells_its_hosts_is_no_difference(name):
-    captured = json.loads((TESTS / "launchers" / "environments.json").read_text())
-    hosts = {one["hostname"]: one["environment"] for one in reversed(captured[name]["tasks"])}
-
-    def differences(**more):
-        here = replace(FIRST_HOST, environment=kept_environment(hosts["alpha"]))
-        there = other(environment=kept_environment({**hosts["beta"], **more}))
-        return differences_between([here, there])
-
-    assert differences() == []
-    assert len(differences(OMPI_MCA_pml="ob1")) == 1
 
 
 def test_many_hosts_are_told_by_number():

@@ -372,18 +372,6 @@ def test_a_run_that_ended_early_hides_no_slower_cases():
     assert band.ratio > 1.4
 
 
-def test_cases_of_different_runs_are_compared_by_the_runs_that_they_share():
-    before, after = large(1, 2, 3), large(4, 5, 6, ratio=1.5)
-    half = len(before[0].results) // 2
-    for run in before[1:]:
-        del run.results[:half]
-    for run in after[1:]:
-        del run.results[half:]
-    (band,) = bands(compare(Side("a", before), Side("b", after)))
-    assert (band.count, band.all_count, band.verdict) == (8, 8, "slower")
-    assert band.estimate.assumed
-
-
 def test_without_a_shared_run_there_is_no_verdict():
     before, after = large(1, 2), large(4, ratio=1.5)
     half = len(before[0].results) // 2

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.document import case_fields
-from cclmark.document.blocks import Document, Finding
 from cclmark.document.columns import Column, cell_text, csv_line, places_of
 from cclmark.document.exporters import exporter_of
-from cclmark.document.json_format import JsonExporter, encode, without_samples
+from cclmark.document.json_format import encode
 from cclmark.document.openmetrics import Metric, RunLabels, Series, labels_of, lines_of
 from cclmark.document.report_kind import View
 from cclmark.document.sample_columns import CASE_SAMPLES, times_of_samples
@@ -190,48 +189,6 @@ def test_structures_are_encoded_with_all_their_fields():
     with pytest.raises(TypeError, match="the schema has no set"):
         encode({1})
     assert json.loads(encode(replace(END, duration_s=math.nan)))["duration_s"] is None
-
-
-class FirstCycle:
-    def add(self, result):
-        return result.cycle == 0
-
-
-@pytest.mark.parametrize(
-    ("reduction", "cycles", "keeps", "kept"),
-    [
-        (None, 1, True, 2),
-        (None, 0, True, None),
-        (FirstCycle(), 0, True, 1),
-        (None, 1, False, 2),
-    ],
-)
-def test_findings_of_json_are_of_what_is_kept(reduction, cycles, keeps, kept):
-    seen = []
-
-    def compose(run):
-        seen.append(run)
-        both = [Finding("notice", "note", "x"), Finding("drift", "bad", "y")]
-        return Document("t", "", findings=both)
-
-    exporter = JsonExporter(
-        "cases", compose, keeps_samples=keeps, reduction=lambda header: reduction
-    )
-    text = exporter.begin(replace(HEADER, settings=replace(HEADER.settings, cycles=cycles)))
-    text += "".join(exporter.add(replace(ONE, cycle=cycle)) for cycle in (0, 1))
-    exporter.observe(schema.Condition(0, 0, 0, 1.0))
-    read = json.loads(text + exporter.end(END))
-    assert (len(read["cases"]), len(read["conditions"])) == (2, 1)
-    if kept is None:
-        assert read["findings"] is None
-        return
-    assert [one["id"] for one in read["findings"]] == ["drift", "notice"]
-    (run,) = seen
-    assert len(run.results) == kept
-    assert run.reduction is reduction
-    assert (run.results[0].samples is None) != (keeps and ONE.samples is not None)
-    device = replace(ONE, device=schema.DeviceTime(ONE.samples, ONE.summary))
-    assert without_samples(device).device.samples is None
 
 
 # Formats.

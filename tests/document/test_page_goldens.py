@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from cclmark.comparison.comparison_document import ratio_charts
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
@@ -178,17 +177,6 @@ def sides(change=lambda one: one, names=("default-1", "ctas8")):
 
 def unsure(one):
     return summarised(one, half_width=None)
-
-
-def test_a_ratio_without_an_interval_has_no_band():
-    """At one size, which takes none from the others."""
-
-    def unsure_at_one(one):
-        return unsure(one) if one.case.size_bytes == 2 << 10 else one
-
-    compared = sides(unsure_at_one, ("simple", "ctas8"))
-    charts = ratio_charts(Comparison(*compared, [], compare(*compared)))
-    require_golden("charts/ratio.txt", outline(charts))
 
 
 ALIKE = ("default-1",) * 2

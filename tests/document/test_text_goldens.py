@@ -23,7 +23,7 @@ from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.suites.checks import Judgement, Verdict
 from cclmark.suites.suite import parse_suite
 from cclmark.suites.words import VerdictTable, describe_suite, junit_xml, verdict_markdown
-from cclmark.work.items import COLLECTIVE, P2P
+from cclmark.work.items import COLLECTIVE
 from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
 from experiments import NOISY, journal_of_trials, numbered
 from goldens import outline, require_golden
@@ -91,15 +91,6 @@ def test_a_row_without_a_placement_stays_in_its_columns(format):
     journal = Journal(SAMPLE.header, [OUT, IN, WRONG], footer=END)
     text = exported(exporter_of(KINDS[COLLECTIVE], format, View(journal)), journal)
     require_golden(f"texts/cases-lone.{format}.txt", below_head(text))
-
-
-def test_copies_that_failed_are_in_the_outcome():
-    run = read_journal(H200X4 / "p2p.jsonl")
-    first = run.results[0]
-    died = replace(first, status="died", reason="rank 1 died", summary=None, verification=None)
-    journal = dataclasses.replace(run, results=[died, *run.results[1:30]])
-    text = exported(exporter_of(KINDS[P2P], "table", View(journal)), journal)
-    require_golden("texts/copies-died.txt", below_head(text))
 
 
 def of_soak(cycle, time_s=1e-5, at_s=0.0, **changes):

@@ -65,23 +65,6 @@ def broken_ring():
     return traces
 
 
-def test_data_are_divided_by_the_channels_that_a_ring_has():
-    rings = (AB[0], AB[1], AB[0], AB[1])
-    found = steps_of(case_of(), traces_of(rings), everywhere(task((0, 1, 2))))
-    assert found.origin == DERIVED
-    assert [(one.ranks, one.channels) for one in found.carriers] == [
-        ((0, 1, 2, 3), 2),
-        ((0, 2, 1, 3), 1),
-    ]
-    sent = Counter()
-    for step in found.steps:
-        sent[step.path] += step.size_bytes
-    # In a ring of 4 ranks each byte passes 2 * 3 times; two thirds are on the first one.
-    assert sent[1] + sent[2] == 4096 * 6
-    assert abs(sent[1] - 2 * sent[2]) < 6 * 2 * 4 * 4
-    assert [step.stage for step in found.steps] == sorted(step.stage for step in found.steps)
-
-
 @given(st.lists(st.permutations(range(4)), min_size=1, max_size=5), st.booleans())
 def test_all_rings_together_reduce_everything(rings, in_place):
     channels = tuple(range(len(rings)))

@@ -10,7 +10,6 @@ from cclmark.base.errors import UsageError
 from cclmark.history.history_model import stored_moment
 from cclmark.journal.journal_file import JournalWriter
 from cclmark.kinds.registry import read_journal
-from cclmark.report.exports import replayed
 from cclmark_importers.importers import IMPORTERS
 from foreign_texts import (
     CASES,
@@ -132,18 +131,3 @@ def test_local_time_is_no_utc(monkeypatch):
 
 
 # PCCL's matrices: cclmark writes them too, and their paths select references.
-
-
-def test_matrices_of_ours_come_back():
-    ours = read_journal(TEXTS.parents[1] / "benchmarks" / "results" / "h200x4" / "p2p.jsonl")
-
-    def by_place(results):
-        pairs = [(one.transfer, one.summary) for one in results if one.transfer.scope == "pairs"]
-        return {(it.measure, it.engine, it.direction, it.flows): own for it, own in pairs}
-
-    back, were = by_place(read("".join(replayed(ours, "pccl"))).transfers), by_place(ours.transfers)
-    assert back.keys() == were.keys()
-    for place, summary in back.items():
-        assert summary.bytes_per_s == pytest.approx(were[place].bytes_per_s, abs=0.006e9)
-        if place[0] == "latency":
-            assert summary.time_s == pytest.approx(were[place].time_s, rel=0.01)

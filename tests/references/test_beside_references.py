@@ -10,7 +10,6 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceTime, HostDescription
 from cclmark.kinds.registry import read_journal
 from cclmark.references.match import restrictions
-from cclmark.references.reference_files import parse_references, references_text
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.run_page import page_of
 from places import H200X4
@@ -75,26 +74,6 @@ def test_the_time_of_the_device_is_judged_where_it_is_known(factor, words):
     text = table(with_results(SIMPLE, results))
     assert words in text
     assert "up to 1.5 times counts as plausible" in text
-
-
-@pytest.mark.parametrize(
-    ("factor", "words"),
-    [(1.05, PLAUSIBLE), (1.2, SLOW)],
-)
-def test_the_band_is_narrow_if_both_are_times_of_the_device(factor, words):
-    journal = read_journal(H200X4.parent / "h200x2" / "all_reduce.jsonl")
-    text = references_text(journal, "own", multicast=lambda _: False)
-    own = parse_references(text.encode(), "own.toml", own=True)
-    results = [
-        replace(one, device=replace(one.device, summary=times_as_long(one.device.summary, factor)))
-        for one in journal.results
-        if one.device is not None
-    ]
-    notes = ReferenceNotes(lambda kinds: own)
-    printed = table(with_results(journal, results), references=notes)
-    assert words in printed
-    assert f"{factor:.2f} times" in printed
-    assert "up to 1.1 times counts as plausible" in printed
 
 
 def test_a_peak_that_did_not_converge_is_qualified_in_every_format():

@@ -43,19 +43,6 @@ def test_what_is_written_reads_as_stored(format, table, file):
     require_golden(file, export_content(SAMPLE, format, table).decode())
 
 
-@pytest.mark.parametrize("table", ["cases", "samples"])
-def test_rows_tell_by_what_method_they_were_measured(table):
-    ((name, journal),) = SAMPLE
-    method = {"timing": "blocking", "barrier": "library", "through_host": True}
-    header = replace(journal.header, settings=replace(journal.header.settings, **method))
-    usual, *_ = csv_of(SAMPLE, table)
-    unusual, *_ = csv_of([(name, dataclasses.replace(journal, header=header))], table)
-    assert usual["method"] == ""
-    # The way between islands shapes no other library's times.
-    assert unusual["ccl"] == "nccl"
-    assert unusual["method"] == "timed by blocking; barrier of the library"
-
-
 def test_parquet_is_typed_and_says_the_same_as_csv():
     ((_, journal),) = runs = named(H200X4 / "collectives.jsonl")
     table = parquet_of(runs, "cases")

@@ -285,25 +285,6 @@ def test_settings_between_hosts_are_refused_on_one_host(ccl):
             check_settings([(name, ["1", "2"])], ccl)
 
 
-@pytest.mark.parametrize(
-    ("ccl", "name", "over_network"),
-    [
-        ("nccl", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_SHM_DISABLE"),
-        ("hccl", "HCCL_RDMA_QPS_PER_CONNECTION", "HCCL_INTRA_ROCE_ENABLE"),
-        ("flagcx", "FLAGCX_IB_QPS_PER_CONNECTION", "FLAGCX_P2P_DISABLE"),
-    ],
-)
-def test_they_are_varied_where_ranks_of_one_host_may_use_the_network(
-    monkeypatch, ccl, name, over_network
-):
-    assert f"{over_network}=1" in inactive_on_one_host(ccl, name, {})
-    assert inactive_on_one_host(ccl, name, {over_network: ["0"]}) != ""
-    assert inactive_on_one_host(ccl, name, {over_network: ["0", "1"]}) == ""
-    check_settings([(name, ["1"]), (over_network, ["1"])], ccl)
-    monkeypatch.setenv(over_network, "1")
-    check_settings([(name, ["1"])], ccl)
-
-
 def host_with(**environment):
     machine = Machine("node", "Linux", "6.1", "EPYC", 64, 1 << 30)
     return HostDescription(machine, "identity", environment)
