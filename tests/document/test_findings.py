@@ -1,6 +1,7 @@
 """Findings as data: ids, evidence, gains and commands, the same in JSON, on pages and in Python."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 import cclmark
 from cclmark.analysis.findings import comparisons, findings, is_staged, measured, settled
+from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.finding_rules import FINDINGS
 from cclmark.document.naming import NamedRun
 from cclmark.document.peaks import peaks_of
@@ -20,6 +22,7 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceTime, Imported
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.references.reference_store import shipped_references
+from cclmark.report.exports import replayed
 from cclmark.work.operations import OPERATIONS
 from cclmark_training.objects.plan import FLAG
 from experiments import QUIET, journal_of_trials, numbered
@@ -29,6 +32,11 @@ from reports import case_text, exported, finding_lines, insights_on
 
 REPORTS = H200X4 / "report"
 DEVICE_TIMES = H200X4.parent / "h200x2" / "all_reduce.jsonl"
+
+
+JOURNALS = sorted(
+    [*(TESTS / "journals").glob("*.jsonl"), *REPORTS.glob("*.jsonl")], key=lambda path: path.name
+)
 
 
 def findings_of(journal):
@@ -50,6 +58,20 @@ def test_the_list_has_every_rule_and_no_other():
     assert first <= set(FINDINGS)
     composed = {f"{one}-as-reference" for one in ("slow-size", "falling-bandwidth")}
     assert set(FINDINGS) - composed <= texts
+
+
+@pytest.mark.parametrize("path", JOURNALS, ids=lambda path: path.stem)
+def test_every_finding_has_a_rule_and_json_has_the_same_in_the_same_order(path):
+    journal = read_journal(path)
+    stated = json.loads("".join(replayed(journal, "json")))["findings"]
+    if stated is None:  # of a soak
+        return
+    found = insights_on(journal)
+    assert {one.id for one in found} <= set(FINDINGS)
+    assert [one["id"] for one in stated] == [one.id for one in found]
+    assert [one["commands"] for one in stated] == [one.commands for one in found]
+    order = [SEVERITY_ORDER[one.severity] for one in found]
+    assert order == sorted(order)
 
 
 def stored(name):

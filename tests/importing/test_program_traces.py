@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from cclmark.base.errors import UsageError
 from cclmark_importers import trace_events
 from cclmark_importers.importers import import_traces, trace_format
-from cclmark_importers.inspector import read_inspector
 from cclmark_importers.kineto import read_kineto
 from cclmark_importers.trace_events import read_events
 from examples import examples
@@ -139,12 +138,6 @@ def test_other_files_are_no_traces():
         delimited(b"\x0a\x0aab") + NODE,  # a text that is longer than its message
     ):
         assert trace_format(content) == ""
-
-
-def test_an_operation_of_inspector_begins_with_its_first_channel():
-    (process,) = read_inspector(BytesIO(INSPECTOR), "a.log", 0)
-    begin_ns = 1752867229235059 * 1000
-    assert (process.calls[0].begin_ns, process.calls[0].end_ns) == (begin_ns, begin_ns + 200_000)
 
 
 @given(st.integers(0, len(KINETO) - 1))

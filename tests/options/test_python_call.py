@@ -199,22 +199,3 @@ def test_errors_of_calls_name_their_arguments(arguments, said):
 def test_a_call_that_makes_no_sense_is_refused_with_what_was_given(arguments, options, said):
     with pytest.raises(UsageError, match=said):
         cclmark.measure(*arguments, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"sizes": 8}, "-b 8 -e 8"),
-        ({"sizes": "8:"}, "-b 8"),
-        ({"sizes": ":1G:4"}, "-e 1G -f 4"),
-        ({"iterations": None}, ""),
-        ({"through_host": True}, "--through-host"),
-        ({"dtype": ["float32", "int8"]}, "--dtype float32,int8"),
-        ({"config": ("minCTAs=2", "maxCTAs=4")}, "--config minCTAs=2 --config maxCTAs=4"),
-    ],
-)
-def test_the_command_line_of_a_call(options, words):
-    sizes = options.pop("sizes", "") if "sizes" in options else ""
-    path, command, rest, options = measuring_command(["all_reduce"], options)
-    typed, _ = parsed_call(path, command, rest, sizes, options)
-    assert typed == ["cclmark", "all_reduce", *words.split()]
