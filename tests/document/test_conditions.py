@@ -1,6 +1,7 @@
 """What a run says about the conditions of its devices, and soaks over time."""
 
 import dataclasses
+import re
 
 import pytest
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from cclmark.analysis.device_conditions import ConditionFigures
 from cclmark.document.blocks import Document, Finding, RunContent
 from cclmark.document.conditions import with_conditions
 from cclmark.document.naming import NamedRun
+from cclmark.document.page.chart_svg import views_of
 from cclmark.journal.schema import Condition
 from cclmark.kinds.collective.soak import over_time
 from goldens import outline, require_stated
@@ -136,3 +138,25 @@ def test_cases_clocks_and_temperatures_have_one_time_axis_with_the_moments_of_he
     require_stated("words/over-time.txt", shown)
     assert over_time(soak(3)) is None
     assert over_time(NamedRun("run", COLLECTIVES)) is None
+
+
+PANELS = ["time / median", "clock [MHz]", "temperature [°C]"]
+
+
+def test_panels_are_one_drawing_with_one_axis_of_time():
+    run = soak(30)
+    for number in (20, 21, 40, 41):
+        run.journal.conditions[number].reasons = ["thermal slowdown"]
+    section = over_time(run)
+    (chart,) = section.charts
+    (view,) = views_of(chart)
+    for text in ('class="axis"', "time since the start", *PANELS):
+        assert view.svg.count(text) == 1
+    box = [float(one) for one in re.search(r'viewBox="([^"]+)', view.svg)[1].split()]
+    heights = [*map(float, re.findall(r'class="curve[^>]* d="M[-\d.]+ ([-\d.]+)', view.svg))]
+    assert len(heights) == len(chart.series)
+    assert box[1] < heights[0] < heights[1] < heights[3] < box[1] + box[3]
+    assert view.svg.count("<rect") == len(chart.spans) == 2
+    spans = re.findall(r'<rect[^>]* y="[-\d.]+" width="[\d.]+" height="([\d.]+)"', view.svg)
+    assert float(spans[0]) > 300
+    assert "Shaded" in section.words[1]

@@ -11,7 +11,6 @@ from cclmark.document.blocks import Finding
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     DeviceTime,
-    Explanation,
     Footer,
     Imported,
     Verification,
@@ -72,56 +71,6 @@ RESULTS = {
         OK, device=DeviceTime(None, replace(OK.summary, half_width=0.25), False)
     ),
 }
-
-
-def test_the_problem_of_a_case_its_reason_and_what_did_not_converge():
-    found = {}
-    for name, one in RESULTS.items():
-        convergence = remarks.convergence_text(one) if one.summary else ""
-        found[name] = [*remarks.problems(one), f"reason: {remarks.reason_text(one)}", convergence]
-    require_stated("words/problems.txt", found)
-
-
-#: Numbers of planned cases, -c, and results.
-OUTCOMES = {
-    "unknown plan": (0, 1, []),
-    "nothing yet": (2, 1, []),
-    "half of it": (2, 1, [OK]),
-    "all of it": (1, 1, [OK]),
-    "-c 0": (1, 0, [UNCHECKED]),
-    "unchecked": (1, 1, [UNCHECKED]),
-    "checked with -c 0": (1, 0, [OK]),
-    "one wrong and one late": (2, 1, [wrong(), with_status("timeout")]),
-    "others": (0, 1, [OK, *[with_status("died")] * 2, with_status("error")]),
-}
-
-
-def test_the_outcome_counts_cases_and_that_of_another_tool_names_no_option():
-    found = {}
-    for name, (planned, check, results) in OUTCOMES.items():
-        of = header(planned=planned, check=check)
-        imported = replace(of, imported=OTHER_TOOL)
-        found[name] = [remarks.outcome_of_cases(one, results) for one in (of, imported)]
-        found[name].append(remarks.without_figures_text(results))
-    require_stated("words/outcomes.txt", found)
-    assert remarks.planned_results(None) == 0
-    assert remarks.planned_results(header(planned=3, cycles=2)) == 6
-
-
-ENDINGS = {
-    "none": None,
-    "complete": END,
-    "with an exit code": Footer("", 4, 0.0),
-    "with a report": DIED,
-    "with a message": Footer("", 0, 0.0, message="done"),
-    "with a conclusion": Footer("", 0, 0.0, conclusion=["", "a", "", "b", ""]),
-}
-
-
-def test_an_ending_is_stated_with_its_code_or_message():
-    forms = (remarks.ending, remarks.ending_line, remarks.closing, remarks.conclusion_lines)
-    found = {name: [form(one) for form in forms] for name, one in ENDINGS.items()}
-    require_stated("words/endings.txt", found)
 
 
 PLANNED_2 = header(planned=2)
@@ -231,25 +180,6 @@ def test_nothing_needs_a_look_only_without_findings_and_unknown_figures():
     for severity in ("bad", "look", "unknown", "note", "good"):
         found[f"finding: {severity}"] = judged(Finding("notice", severity, "x"))
     require_stated("words/nothing-found.txt", found)
-
-
-def explained(reason, source="unknown"):
-    return replace(of_case(size_bytes=8), explanation=Explanation(0, source, reason=reason))
-
-
-def test_reasons_of_explanations_name_their_cases():
-    def said(*results):
-        return finding_lines(soundness.of_what_ran(journal(*results)))
-
-    known = explained("by a variable", "log")
-    found = {
-        "known, and one without a log": said(
-            OK, explained("", "log"), known, known, explained("no log")
-        ),
-        "three reasons": said(*map(explained, "abc")),
-        "four reasons": said(*map(explained, "abcda")),
-    }
-    require_stated("words/what-ran.txt", found)
 
 
 def noise(*results, traces=(), **settings):

@@ -1,15 +1,22 @@
 """Network interfaces in a sysfs that is made here, and what info and pages show of them."""
 
+import dataclasses
 import os
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from cclmark.document.naming import NamedRun
+from cclmark.document.page.drawings import places_of_devices
+from cclmark.document.page.page import render
 from cclmark.journal.network_interfaces import network_interfaces, pci_path
 from cclmark.journal.schema import DeviceDescription, NetworkInterface
 from cclmark.journal.topology import TOOLS, parse_matrix, relations_between
+from cclmark.report.run_page import page_of
 from places import TESTS
+from reports import COLLECTIVES
 
 SWITCH = "pci0000:15/0000:15:01.0/0000:16:00.0"
 HCA, GPU = "0000:18:00.0", "0000:19:00.0"
@@ -110,6 +117,42 @@ def test_what_cannot_be_read_is_unknown(sysfs, tmp_path):
     found = network_interfaces(sysfs)
     assert len(found) == 5
     assert {(one.rate_bits_per_s, one.numa_node) for one in found} == {(0.0, -1)}
+
+
+def with_interfaces(sysfs):
+    header = COLLECTIVES.header
+    machine = replace(header.machine, interfaces=network_interfaces(sysfs), numa_nodes=2)
+    devices = [
+        replace(one, pci_bus_id=GPU, pci_path=pci_path(GPU, sysfs), numa_node=0)
+        if one.rank == 0
+        else replace(one, numa_node=1)
+        for one in header.devices
+    ]
+    return replace(header, machine=machine, devices=devices)
+
+
+def test_pages_draw_them_beside_the_devices_of_their_switch_and_node(sysfs):
+    (drawn,) = places_of_devices(with_interfaces(sysfs))
+    by_name = {one.label: one for one in drawn.boxes}
+    assert list(by_name) == [
+        *("NUMA node unknown", "eth0 Ethernet", "NUMA node 0", "PCIe switch 0000:16:00.0"),
+        *("mlx5_0 (ib0) InfiniBand 400 Gb/s", "NUMA node 1"),
+        *("mlx5_1 RoCE 2.5 Gb/s, down", "mlx5_1:2 RoCE 2.5 Gb/s, down"),
+        "eno1 Ethernet 25 Gb/s",
+    ]
+
+    switch, node = by_name["PCIe switch 0000:16:00.0"], by_name["NUMA node 0"]
+    assert node.x < switch.x < switch.x + switch.width < node.x + node.width
+    assert switch.y + switch.height < node.y + node.height
+    nodes = {one.label: one for one in drawn.nodes}
+    assert len(nodes) == len(COLLECTIVES.header.devices)
+    assert switch.y < nodes["0"].y < switch.y + switch.height
+    assert by_name["NUMA node 1"].y < nodes["1"].y
+    for one in drawn.boxes:
+        assert one.y + one.height <= drawn.height
+        assert one.x + one.width <= drawn.width
+    journal = dataclasses.replace(COLLECTIVES, header=with_interfaces(sysfs))
+    assert "mlx5_0 (ib0) InfiniBand 400 Gb/s" in render(page_of([NamedRun("", journal)]))
 
 
 # How devices are connected, as vendors' programs print it.
