@@ -7,12 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark.analysis.steps import steps_of_profile
-from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import render
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
 from cclmark.report.exports import export_content, replayed
-from cclmark.report.run_page import page_of
 from cclmark.work.models import MODELS
 from cclmark.work.variants import DEFAULT
 from cclmark_importers.importers import TraceFile, import_traces
@@ -140,7 +137,6 @@ def test_known_sums_of_steps(profiled):
 
 
 PLUG_IN = profile_of(*COMMUNICATION[:1] * 2)
-OLDER = profile_of(None, steps=9, step_s=0.25, source="kineto")
 
 
 def with_profile(journal, profile, **header):
@@ -156,19 +152,6 @@ def test_texts_have_the_columns_of_trainings(profiled, format):
     if format != "csv":
         texts = [text[text.index("steps, parts in ms") :] for text in texts]
     require_golden(f"texts/steps.{format}.txt", "\n\n".join(texts))
-
-
-def test_pages_begin_with_the_steps_of_several_kinds(trained, profiled):
-    older = with_profile(profiled, OLDER)
-    both = page_of([NamedRun("ours", trained), NamedRun("theirs", profiled)])
-    notes = page_of([NamedRun("new", profiled), NamedRun("old", older), NamedRun("ours", trained)])
-    assert [one.key for one in both.sections[:3]] == ["steps", "train", "profile"]
-    sections = page_of([NamedRun("p", profiled)]).sections
-    (section,) = [one for one in sections if one.key == "profile"]
-    shown = [both.sections[0], notes.sections[0], section.tables[0]]
-    require_golden("pages/steps.txt", outline(shown))
-    assert "<h2" in render(both)
-    assert page_of([NamedRun("one", trained)]).sections[0].key != "steps"
 
 
 STEPS_CSV = """\

@@ -151,23 +151,3 @@ def test_messages_of_ranks_with_a_log():
         "the sends of rank 0 to rank 1 differ from its receives",
         "ranks 2-3 reported no operation",
     ]
-
-
-def lines_of(found, relations):
-    return [" ".join(line.split()) for line in step_lines(found, relations)]
-
-
-def test_the_lines_for_many_and_for_few_steps():
-    found = steps_of(case_of(), traces_of(AB), everywhere(task((0, 1))))
-    assert len(found.steps) == 2 * 24
-    lines = lines_of(found, {(a, b): "NV18" for a in range(4) for b in range(4)})
-    assert "ring 0 → 1 → 2 → 3 → 0 (1 channel)" in lines
-    assert "1–3 reduce-scatter 8 reduce 512 B P2P/CUMEM, NV18" in lines
-    assert "4–6 all-gather 8 copy 512 B P2P/CUMEM, NV18" in lines
-    assert "6 stages, 48 steps; each rank sends 6 KiB" in lines
-    sent = task((0, 1), function="Broadcast", count=4096, datatype="ncclInt8")
-    found = steps_of(case_of(operation="broadcast"), traces_of(AB), everywhere(sent))
-    lines = lines_of(found, {(0, 1): "?", (0, 2): "PIX"})
-    assert "1 broadcast 0 → 1 copy 0 of ring 1 2 KiB P2P/CUMEM" in lines
-    assert "1 broadcast 0 → 2 copy 0 of ring 2 2 KiB P2P/CUMEM, PIX" in lines
-    assert "1 broadcast 0 copy 0 of ring 1 2 KiB within the rank" in lines

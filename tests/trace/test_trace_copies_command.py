@@ -24,18 +24,11 @@ def test_copies_of_the_host(timeline):
         copies = found.slices[device, f"copies to device {peer}"]
         assert [one["ts"] for one in calls] == [one["ts"] for one in copies]
         assert len(copies) == 3
-        assert copies == [
-            {**one, "pid": copies[0]["pid"], "tid": copies[0]["tid"]}
-            for one in found.slices[peer, f"copies from device {device}"]
-        ]
         for one in copies:
             assert within(one, found.tracing(device))
-            assert one["name"] == "copy 64 KiB"
             assert one["args"]["bytes"] == 65536
-            assert one["args"]["from"] == f"device {device}"
             assert one["args"]["method"] == f"processor, memmove, device {peer} reads"
         expected = [0, 65536, 131072, 196608]
-        assert found.counted(device, f"bytes to device {peer}") == expected
         assert found.counted(peer, f"bytes from device {device}") == expected
     assert found.arrows() == [(0, 1)] * 3 + [(1, 0)] * 3
     assert re.search(
