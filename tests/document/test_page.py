@@ -24,7 +24,7 @@ from cclmark.document.page.page_model import Page, Rows, Section
 from cclmark.journal import schema
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.report.run_page import page_of
+from cclmark.report.run_page import device_map, page_of
 from examples import examples
 from places import TESTS
 from reports import (
@@ -224,6 +224,17 @@ def test_commands_in_advice_are_code_and_nothing_else_is_html():
         "look: <code>cclmark &lt;p2p&gt;</code> &amp; <code>x</code>"
     )
     assert "`cclmark" not in render_journal(SAMPLE).split("<script")[0]
+
+
+@pytest.mark.parametrize(("kinds", "legend"), [(["NV4"] * 3, []), (["NV4", "SYS", "SYS"], [2])])
+def test_connections_of_devices_are_drawn_unless_all_are_alike(kinds, legend):
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    relations = [schema.Relation(*pair, kind) for pair, kind in zip(pairs, kinds, strict=True)]
+    devices = COLLECTIVES.header.devices[:3]
+    header = replace(COLLECTIVES.header, devices=devices, relations=relations)
+    assert [len(one.legend) for one in device_map(header)] == legend
+    html = render_journal(dataclasses.replace(COLLECTIVES, header=header))
+    assert ("NV4 between all 3 pairs" in html) == (not legend)
 
 
 # Texts of cells.
