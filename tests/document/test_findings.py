@@ -24,7 +24,6 @@ from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
 from cclmark.work.operations import OPERATIONS
-from cclmark_training.objects.plan import FLAG
 from experiments import QUIET, journal_of_trials, numbered
 from goldens import outline, require_stated
 from places import H200X4, TESTS
@@ -74,10 +73,6 @@ def test_every_finding_has_a_rule_and_json_has_the_same_in_the_same_order(path):
     assert order == sorted(order)
 
 
-def stored(name):
-    return read_journal(TESTS / "journals" / f"{name}.jsonl")
-
-
 def collectives(keep=lambda one: True, change=lambda one, place: {}):
     """Of H200s: the results that ``keep`` takes, with other figures."""
     run = read_journal(REPORTS / "collectives.jsonl")
@@ -111,29 +106,6 @@ def without_large(*others):
     )
 
 
-def flags(ratio_low):
-    run = stored("objects")
-    one = next(result for result in run.results if result.figures is not None)
-    times = {"object_s": 3e-4, "tensor_s": 2e-4, "ratio": 1.5, "ratio_low": ratio_low}
-    call = replace(one.call, operation="flag", content=FLAG)
-    run.results[:] = [replace(one, call=call, figures=replace(one.figures, **times))]
-    return run
-
-
-def unreported():
-    run = stored("profile")
-    run.results[0].figures[0].unreported = 3
-    return run
-
-
-def replay_without_times():
-    run = stored("replay")
-    for place, one in enumerate(run.results):
-        original = replace(one.replay.original, communication_s=(), span_s=())
-        run.results[place] = replace(one, replay=replace(one.replay, original=original))
-    return run
-
-
 def tried(*times):
     """An experiment with a variant of these times at both sizes."""
     variants = {numbered(8): (times, times)} if times else {}
@@ -162,10 +134,7 @@ def test_evidence_and_gains_are_those_of_the_sentences():
         "late rank": (all_gathers("late_rank"), ["late-rank"]),
     }
     without_references = {
-        "costly flags": (flags(1.2), ["cost-of-flags"]),
-        "flags of uncertain costs": (flags(0.9), ["cost-of-flags"]),
         "launches": (read_journal(DEVICE_TIMES), ["launch-bound"]),
-        "calls without a report": (unreported(), ["unreported-calls"]),
         "small messages": (without_large(), UNJUDGED),
         "small messages, and large all-reduces": (without_large("all_reduce"), UNJUDGED),
         "faster variant": (tried(0.5, 0.501, 0.5), ["faster-variant"]),
@@ -176,7 +145,6 @@ def test_evidence_and_gains_are_those_of_the_sentences():
         "pairs of two links": (pairs("pairs", "SYS"), UNJUDGED),
         "copies": (pairs("p2p"), UNJUDGED),
         "copies over two links": (pairs("p2p", "SYS"), UNJUDGED),
-        "replay without times": (replay_without_times(), ["replay-beside-program"]),
     }
     found = {}
     for named, judge in ((compared, findings_of), (without_references, insights_on)):

@@ -28,6 +28,7 @@ from cclmark.history.lists import context_of, trends
 from cclmark.history.run_rows import devices_of, machine_of, method_of
 from cclmark.history.store import Database, History
 from cclmark.history.tables import migrate, version_of
+from cclmark.history.user_history import noise_of_machines
 from cclmark.journal.schema import HostDescription, LibraryDescription
 from cclmark.kinds.registry import read_journal
 from commands import completed
@@ -326,6 +327,32 @@ def test_what_is_left_after_removing_is_what_was(filled, filled_place):
     assert not any(counts.values()), counts
 
 
+@pytest.fixture
+def read_noises(monkeypatch):
+    """The headers whose noise was read from a history."""
+    headers = []
+    read = History.own_noise
+
+    def counted(history, header):
+        headers.append(header)
+        return read(history, header)
+
+    monkeypatch.setattr(History, "own_noise", counted)
+    return headers
+
+
+@pytest.fixture
+def noise_of_user(monkeypatch):
+    """What comparisons read of the user's history at a place, and the notices."""
+
+    def read(place):
+        monkeypatch.setenv(history_model.HISTORY_VARIABLE, place)
+        notices = []
+        return noise_of_machines(notices.append), notices
+
+    return read
+
+
 # The noise from run to run of a machine, which its history measures.
 
 
@@ -364,6 +391,24 @@ def test_noise_remains_until_enough_runs_measure_it_again(history, removed, free
     assert {one.freedom for one in found.values()} == {freedom}
     assert found.keys() == known.keys()
     assert (found == known) == (freedom == 4)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        # No server listens at this port.
+        ("postgresql://127.0.0.1:1/runs", ["history is not used: the history postgresql://"]),
+        ("none.sqlite", []),
+    ],
+)
+def test_comparisons_try_a_history_that_cannot_be_read_once(
+    tmp_path, monkeypatch, noise_of_user, read_noises, place, said
+):
+    monkeypatch.chdir(tmp_path)
+    own_noise, notices = noise_of_user(place)
+    assert [own_noise(FIRST) for _ in range(3)] == [{}] * 3
+    assert all(words in notice for words, notice in zip(said, notices, strict=True))
+    assert len(read_noises) == 1
 
 
 def test_a_trend_of_another_machine_uses_its_own_noise(history):

@@ -97,16 +97,6 @@ def test_uneven_parts_keep_to_the_size(ranks, skew, elements):
     assert all(row == rows[0] for row in rows)
 
 
-def test_a_matrix_file_gives_the_shares(tmp_path):
-    path = tmp_path / "m.txt"
-    path.write_text("# from step 100\n0, 3\n1 1\n")
-    pattern = UnevenPattern.parse(f"matrix:{path}")
-    pattern.check(2)
-    assert pattern.matrix(3000, 2, 1) == (0, 2992, 992, 992)
-    with pytest.raises(UsageError, match="3 x 3"):
-        pattern.check(3)
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
