@@ -27,7 +27,7 @@ from cclmark.work.operations import OPERATIONS
 from experiments import QUIET, journal_of_trials, numbered
 from goldens import outline, require_stated
 from places import H200X4, TESTS
-from reports import case_text, exported, finding_lines, insights_on
+from reports import finding_lines, insights_on
 
 REPORTS = H200X4 / "report"
 DEVICE_TIMES = H200X4.parent / "h200x2" / "all_reduce.jsonl"
@@ -296,11 +296,6 @@ PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 # In place, some operations include a copy of the input.
 
 
-def of_operation(operation, change=lambda one: one):
-    results = [change(one) for one in COLLECTIVES.results if one.case.operation == operation]
-    return Journal(COLLECTIVES.header, results, footer=COLLECTIVES.footer)
-
-
 def test_the_table_of_operations_agrees_with_what_the_engine_did():
     for result in [*COLLECTIVES.results, *PAIRS.results]:
         staged = result.case.in_place and OPERATIONS[result.case.operation].staged_in_place
@@ -308,17 +303,3 @@ def test_the_table_of_operations_agrees_with_what_the_engine_did():
         assert (staged_mark(result) == "*") == staged
         for other in (replace(result, route=""), replace(result, summary=None)):
             assert staged_mark(other) == ""
-
-
-@pytest.mark.parametrize(
-    ("view", "mark"),
-    [({}, " *"), ({"columns": 80}, " *"), ({"markdown": True}, " &#42;")],
-)
-def test_a_text_marks_the_time_and_explains_the_mark(view, mark):
-    text = exported(case_text(**view), of_operation("sendrecv"))
-    in_place = [one for one in of_operation("sendrecv").results if one.case.in_place]
-    assert text.count(mark) == len(in_place) + 1
-    for one in in_place:
-        assert f"{mark}{one.summary.time_s * 1e6:.2f}" in text or one.summary.time_s >= 1e-3
-    assert f"{mark} the time includes copying the input aside" in text
-    assert mark not in exported(case_text(**view), of_operation("all_reduce"))

@@ -12,7 +12,6 @@ from cclmark.comparison.words import Comparison
 from cclmark.document.chart_model import Chart
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun, group_titles, groups_of
-from cclmark.document.peaks import peaks_of
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.schema import Explanation, Trace, TracedStage
 from cclmark.kinds.collective.charts import collective_charts
@@ -287,12 +286,6 @@ PAGES = {
     "tuning": trials({**QUIET, RULES: ([0.8] * 3, [0.9] * 3)}, stage=PROOF, conclusion=MEAN),
     "tuning-interrupted": trials({**QUIET, RULES: ALIKE_TIMES}, stage=SEARCH),
 }
-
-
-def test_a_reference_names_its_runs():
-    names = (("a", "X"), ("b", "Y"), ("c", "X"))
-    runs = [NamedRun(name, LIBRARIES, notes(of)) for name, of in names]
-    require_golden("pages/peaks.txt", outline([peaks_of(runs), peaks_of(runs[:1])]))
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -18,14 +18,11 @@ from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Condition, Explanation, Footer, Verification, WrongOutput
 from cclmark.kinds.collective.document import exporter_of_cases
-from cclmark.kinds.experiment.kind import KIND as EXPERIMENT
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.suites.checks import Judgement, Verdict
 from cclmark.suites.suite import parse_suite
 from cclmark.suites.words import VerdictTable, describe_suite, junit_xml, verdict_markdown
 from cclmark.work.items import COLLECTIVE
-from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
-from experiments import NOISY, journal_of_trials, numbered
 from goldens import outline, require_golden
 from places import H200X4, TESTS
 from reports import case_text, comparison_text, exported
@@ -196,28 +193,6 @@ def test_a_comparison_says_where_something_else_ran():
         text += comparison_text(shown) + comparison_text(shown, markdown=True)
         text += "".join(re.findall(r'.*"ran_.*\n', comparison_json([shown])))
     require_golden("texts/comparison-ran.txt", text)
-
-
-UNKNOWN = Variant((Assignment("SOME_NAME", "1"),))
-BEYOND = ([0.7, 0.75, 0.7], [0.7, 0.9, 0.7])
-UNSURE = {
-    DEFAULT: ([1.0, 1.5, 1.0], NOISY[DEFAULT][1]),
-    CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
-}
-UNDECIDED = journal_of_trials({**NOISY, numbered(8): ([0.9] * 3, [0.5, 1.0, 0.5])})
-TRIALS = {
-    # An unknown setting counts only beyond the noise of the default.
-    "unknown": (journal_of_trials({**UNSURE, UNKNOWN: BEYOND, numbered(8): BEYOND}), "table", {}),
-    "undecided": (UNDECIDED, "table", {}),
-    "undecided.md": (UNDECIDED, "markdown", {}),
-}
-
-
-@pytest.mark.parametrize("name", TRIALS)
-def test_texts_of_experiments(name):
-    journal, format, view = TRIALS[name]
-    text = exported(exporter_of(EXPERIMENT, format, View(journal, **view)), journal)
-    require_golden(f"texts/trials-{name}.txt", below_head(text))
 
 
 MISSES = [held(f"case {number}", 1e9, 100e9, -number / 100) for number in range(1, 21)]
