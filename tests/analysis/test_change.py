@@ -235,6 +235,21 @@ def test_tails_of_students_t(t, freedom, known):
     assert student_tails(t, freedom) == pytest.approx(known, rel=2e-4)
 
 
+@pytest.mark.parametrize(("kept", "least", "most"), [(0.3, 0.0, 0.05), (0.6, 0.03, 0.2)])
+def test_runs_that_depend_on_each_other_are_told_more_often(kept, least, most):
+    """The limit that docs/methodology.md states: whoever changes it changes that page."""
+    chance = random.Random(8)
+    told, number = 0, 200
+    for _ in range(number):
+        log = chance.gauss(0, 0.01)
+        points = []
+        for _ in range(20):
+            log = kept * log + math.sqrt(1 - kept**2) * chance.gauss(0, 0.01)
+            points.append((600e-6 * math.exp(log), (0.004 / 1.96) ** 2))
+        told += bool(changes([points])[0])
+    assert least <= told / number <= most
+
+
 # Ratios of paired rounds: robust against outliers and drift, no gain out of noise.
 
 
