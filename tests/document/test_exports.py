@@ -211,9 +211,7 @@ def test_chosen_fields_are_rows_of_any_text():
     assert next(table.rows)[1] == "all_reduce"
 
 
-PAIRS, TRAIN, PROFILE = (
-    read_journal(TESTS / "journals" / f"{name}.jsonl") for name in ("p2p", "train", "profile")
-)
+PAIRS, TRAIN = (read_journal(TESTS / "journals" / f"{name}.jsonl") for name in ("p2p", "train"))
 
 
 @pytest.mark.parametrize(

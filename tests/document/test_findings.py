@@ -31,8 +31,6 @@ from reports import finding_lines, insights_on
 
 REPORTS = H200X4 / "report"
 DEVICE_TIMES = H200X4.parent / "h200x2" / "all_reduce.jsonl"
-
-
 JOURNALS = sorted(
     [*(TESTS / "journals").glob("*.jsonl"), *REPORTS.glob("*.jsonl")], key=lambda path: path.name
 )

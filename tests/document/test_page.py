@@ -20,7 +20,6 @@ from cclmark.document.chart_model import Heat
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
 from cclmark.document.page.page import Encoder, Insights, render, uniform_words
-from cclmark.document.page.page_model import Page, Rows, Section
 from cclmark.journal import schema
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
@@ -274,11 +273,6 @@ RANKS = {"unit": "%", "title": "Ranks", "centred": True}
 )
 def test_a_map_of_values_that_are_alike_is_a_sentence(one, words):
     assert uniform_words(one) == words
-
-
-def page(*charts, **properties):
-    sections = [Section("s", "S", charts=charts), Section("t", "T", tables=[])]
-    return Page("t", "s", [], [], sections, Rows([], []), **properties)
 
 
 def test_three_findings_are_at_the_top_the_most_severe_and_those_with_a_gain_first():

@@ -110,13 +110,7 @@ def launches(operation="all_reduce", *, device=True, reason="", bound=True):
     return SimpleNamespace(**names, latency=latency, launch_bound=large if bound else None)
 
 
-BARE, NONE = launches(device=False), launches(bound=False)
 FAILED = with_status("failed")
-
-
-OUT, IN = of_case(in_place=False), of_case(in_place=True)
-
-
 FOUR_WRONG = [
     of_case(wrong(Verification(size, [WRONG])), size_bytes=size) for size in (4, 8, 16, 32)
 ]

@@ -116,11 +116,7 @@ FINDINGS = [
     Finding("notice", "note", "d"),
     Finding("notice", "note", "e", "s"),
 ]
-
-
 STATED = Document("t", "", [], FINDINGS, "done", notes=["n"], figures=["f"])
-
-
 BLOCKS = {
     "table": [Table("one", ("a",), [("1",)], "<")],
     "table that belongs to another": [Table("one", ("a",), [("1",)], "<", belongs=True)],

@@ -101,17 +101,9 @@ def sizes(cycle, numbers):
 
 
 FEW = [one for cycle in range(2) for one in sizes(cycle, range(1, 45))]
-
-
 SHM = replace(OUT.case, ccl="shm")
-
-
 DRIFT = [1e-5] * 20 + [5e-5] + [1e-5] * 19 + [1.2e-5] * 20
-
-
 FOUND = Verification(3, [WrongOutput(1, 3, 5, "2\x1b[2J", "7")])
-
-
 SOAKS = {
     "usual": [of_soak(cycle, at_s=cycle * 0.1) for cycle in range(50)],
     "ever-less-often": [of_soak(cycle, at_s=10.0 * cycle) for cycle in range(400)],

@@ -93,15 +93,6 @@ def test_what_ran_in_words():
     require_stated("words/ran.txt", found)
 
 
-# Predictions.
-
-
-def predicted(size, explanation, time_s, **predicted_s):
-    by_name = {name.replace("_", " "): value for name, value in predicted_s.items()}
-    result = ran(size, replace(explanation, predicted_s=by_name))
-    return replace(result, summary=replace(result.summary, time_s=time_s))
-
-
 # Connections.
 
 

@@ -14,12 +14,9 @@ from cclmark.document.blocks import Evidence, Finding, Gain
 from cclmark.document.deviations import relative
 from cclmark.document.finding_rules import evidence_of_share, evidence_of_speed_up, gain_of
 from cclmark.document.reference_notes import _mark, share_text
-from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import DeviceDescription
 from cclmark.kinds.registry import read_journal
 from goldens import require_stated
 from places import TESTS
-from samples import header_of, usual_settings
 
 WORDS = {
     text.us_text: {
@@ -187,18 +184,10 @@ def test_a_gain_needs_rounds_and_a_whole_interval():
     assert [gain.value, gain.low, gain.high] == pytest.approx(evidence)
 
 
-def journal(*runtimes, inject=()):
-    devices = [
-        DeviceDescription(rank, "h", runtime, 7, "", 0) for rank, runtime in enumerate(runtimes)
-    ]
-    header = header_of(usual_settings(inject=[*inject]))
-    header.devices = devices
-    return Journal(header, SAMPLE.results[:1])
+# Steps.
 
 
 PARTS = {"compute_s": 0.004, "exposed_s": 0.003, "idle_s": 0.003}
-
-
 FIGURES = StepFigures(steps=3, step_s=0.01, interval_s=(0.009, 0.011), **PARTS)
 
 
@@ -207,8 +196,6 @@ def run(figures=FIGURES, **changes):
 
 
 UNKNOWN = StepFigures(reason="the profile lists no steps")
-
-
 ROWS = {
     "usual": run(),
     "variant": run(variant="x", ranks=0),
@@ -239,6 +226,3 @@ def test_steps_are_in_milliseconds_with_their_interval_and_notes_name_runs():
         found[f"parts of {step_s} s"] = step_words.step_notes(figures)
     found["parts with a reason"] = step_words.step_notes(replace(figures, reason="why"))
     require_stated("words/step-words.txt", found)
-
-
-# Steps.

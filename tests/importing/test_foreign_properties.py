@@ -29,8 +29,6 @@ from patience import scaled
 from places import TESTS
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
-TEXTS = [path.read_text() for path in sorted((TESTS / "foreign").iterdir())]
-TEXTS += [path.read_text() for path in sorted((TESTS / "golden").glob("sample.*.txt"))]
 ALL = Given("all_reduce", None, 4, None, "float32", "sum")
 PATIENCE_S = 5.0
 

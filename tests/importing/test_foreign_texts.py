@@ -128,6 +128,3 @@ def test_local_time_is_no_utc(monkeypatch):
         monkeypatch.undo()
         time.tzset()
     assert stored_moment(began) == "2026-09-01T01:11:12.000Z"
-
-
-# PCCL's matrices: cclmark writes them too, and their paths select references.

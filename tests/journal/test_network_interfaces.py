@@ -1,4 +1,4 @@
-"""Network interfaces in a sysfs that is made here, and what info and pages show of them."""
+"""Network interfaces in a sysfs that is made here, and what pages show of them."""
 
 import dataclasses
 import os

@@ -129,9 +129,6 @@ def test_whatever_is_written_gives_a_bound_above_zero_or_one_error(text):
         assert 0 < bound.value < math.inf
 
 
-sizes = st.integers(min_value=1, max_value=1 << 40)
-
-
 MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
 PLACEMENTS = {"auto": (), "both": (False, True), "out-of-place": (False,), "in-place": (True,)}
 
