@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 import cclmark
 from cclmark.analysis.findings import comparisons, findings, is_staged, measured, settled
+from cclmark.api import Run
 from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.finding_rules import FINDINGS
 from cclmark.document.naming import NamedRun
@@ -289,6 +290,28 @@ def test_the_table_of_peaks():
 
 COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
+
+
+def run_of(cycles, *, duration_s=0.0, operations=("all_reduce",)):
+    first = SAMPLE.results[0]
+    results = [
+        replace(first, cycle=cycle, case=replace(first.case, operation=operation))
+        for cycle in range(cycles)
+        for operation in operations
+    ]
+    settings = replace(SAMPLE.header.settings, cycles=cycles, duration_s=duration_s)
+    return Journal(replace(SAMPLE.header, settings=settings), results, footer=SAMPLE.footer)
+
+
+def test_peaks_of_several_operations_say_what_they_are_of():
+    both = ("all_reduce", "broadcast")
+    title = "Peak bus bandwidth and time of the smallest message"
+    assert f"{title}, first cycle\n" in Run(run_of(2, duration_s=9.0, operations=both), "").text()
+    assert f"{title}\n" in Run(run_of(1, operations=both), "").text()
+    runs = [NamedRun(str(cycles), run_of(cycles)) for cycles in (1, 2, 3)]
+    assert "cycles" not in str(peaks_of(runs[:1]).notes)
+    assert "Figures are medians of several cycles: 2." in peaks_of(runs[1:2]).notes
+    assert "Figures are medians of several cycles: 2 of 2, 3 of 3." in peaks_of(runs).notes
 
 
 # In place, some operations include a copy of the input.

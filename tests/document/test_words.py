@@ -11,7 +11,7 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.steps import StepFigures, StepRun
 from cclmark.document import insight_words, reference_notes, step_words, text
 from cclmark.document.blocks import Evidence, Finding, Gain
-from cclmark.document.deviations import relative
+from cclmark.document.deviations import pairs_alike, relative
 from cclmark.document.finding_rules import evidence_of_share, evidence_of_speed_up, gain_of
 from cclmark.document.reference_notes import _mark, share_text
 from cclmark.kinds.registry import read_journal
@@ -99,6 +99,14 @@ def test_a_deviation_is_relative_to_the_usual_value(value, usual, words):
     change, _, judgement = words.partition(", ")
     opposite = {"better": "worse", "worse": "better"}[judgement]
     assert relative(value, usual, lower_is_better=False) == f"{change}, {opposite}"
+
+
+def test_alike_pairs_are_good_only_if_all_were_compared():
+    assert pairs_alike("no pair", 0).severity == "good"
+    one = pairs_alike("no pair", 1)
+    assert one.severity == "note"
+    left_out = "1 figure of links with fewer than 4 were not compared"
+    assert one.sentence.split("; ")[1] == left_out
 
 
 def test_a_gain_is_one_only_with_its_whole_interval():

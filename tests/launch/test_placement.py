@@ -7,10 +7,11 @@ import json
 from ast import literal_eval
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.base.errors import UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.devices import choose_own_devices
 from cclmark.launch.placement import (
     Placement,
@@ -116,3 +117,14 @@ def test_a_process_takes_its_share():
         )
 
     require_outcomes(HERE / "shares.txt", share)
+
+
+def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given():
+    def own(text, count, *places):
+        chosen = choose_own_devices(place(*places), parse_devices(text), count, lambda runtime: 0)
+        return chosen.indices
+
+    assert own("", None, 3, 4) == own("host", 1, 3, 4) == (3,)
+    for places in ((3, 4), (None, None)):
+        with pytest.raises(MissingError, match="no accelerator was found"):
+            own("", 1, *places)

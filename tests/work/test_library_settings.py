@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
@@ -18,7 +20,7 @@ from cclmark.work.library_fields import find_version
 from cclmark.work.library_files import ConfigurationFiles, Inherits, parse_library
 from cclmark.work.library_settings import check_value, inactive_on_one_host, is_kept, settings_of
 from cclmark.work.operations import OPERATIONS
-from cclmark.work.setting_checks import parse_list
+from cclmark.work.setting_checks import allows, parse_list
 from cclmark.work.setting_fields import LibrarySetting
 from cclmark.work.variants import PROCESS, Assignment, Variant
 from goldens import refusal, require_outcomes
@@ -193,6 +195,25 @@ def test_which_values_are_possible_together():
         return refusal(lambda: settings.check_combination(*given) or "possible")
 
     require_outcomes(HERE / "setting_combinations.txt", outcome)
+
+
+@given(st.data())
+def test_lists_in_the_syntax_of_nccl(data):
+    setting = known("nccl", "NCCL_ALGO")
+    spelling = st.sampled_from([str.lower, str.upper, str])
+    word = st.builds(lambda one, how: how(one), st.sampled_from(setting.values), spelling)
+    words = st.lists(word, min_size=1, max_size=4).map(",".join)
+    one = st.builds("{}{}".format, st.sampled_from(["", "^"]), words)
+    operation = st.sampled_from(setting.operations)
+    more = data.draw(st.lists(st.tuples(operation, one), max_size=3))
+    first = data.draw(one)
+    rest = [f"{name.replace('_', '')}:{listed}" for name, listed in more]
+    value = ";".join([first, *rest])
+    check_value(setting, value, "2.28.9")
+    for name in setting.operations:
+        listed = dict(more).get(name, first)
+        wanted = "ring" in listed.lower().strip("^").split(",")
+        assert allows(value, name, "ring") is (wanted != listed.startswith("^"))
 
 
 FACTS = {
