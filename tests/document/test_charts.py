@@ -23,6 +23,7 @@ from cclmark.document.naming import NamedRun, groups_of
 from cclmark.document.paint import unpainted
 from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.registry import read_journal, report_kind
+from cclmark.report import pictures
 from cclmark.report.pictures import picture
 from goldens import require_stated
 from places import H200X4
@@ -74,6 +75,26 @@ def test_pictures_are_pictures(name):
     root, texts = texts_of(svg)
     assert chart.title in texts
     assert not [element for element in root.iter() if element.tag.endswith("script")]
+
+
+def test_no_two_of_many_curves_look_alike_and_equal_values_are_not_at_the_upper_end():
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    series = [
+        ChartCurve(f"{number} {dashed}", [8, 16], [613.7] * 2, colour=number, dashed=dashed)
+        for number in range(96)
+        for dashed in (False, True)
+    ]
+    faint = [ChartCurve(f"{one}", [8, 16], [613.7] * 2, colour=one, faint=True) for one in (0, 1)]
+    axes = figure().subplots()
+    pictures.draw_lines(axes, lines(*series, *faint))
+    looks = {
+        (one.get_color(), str(one._dash_pattern), one.get_marker(), one.get_markerfacecolor())
+        for one in axes.lines
+    }
+    assert len(looks) == len(series) + 2
+    low, high = axes.get_ylim()
+    assert low == 0
+    assert 630 < high < 700
 
 
 def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkeypatch):

@@ -115,6 +115,16 @@ def test_one_of_several_is_chosen_by_name_or_number(page):
         read_journal(Path(f"{RUNS[0]}#1"))
 
 
+def test_a_file_whose_name_contains_the_sign_is_a_file(page, tmp_path):
+    path = page(RUNS[0], name="a#b.html")
+    assert read_lines(path)[0] == RUNS[0].read_bytes()
+    assert page_journals.file_of(Path(f"{path}#1")) == path
+    for missing in (Path("#" * 5000), tmp_path / "none#1"):
+        assert page_journals.file_of(missing) == missing
+    assert page_journals.stem_of("a/page.html#one run") == "one run"
+    assert page_journals.stem_of("a/b.jsonl") == "b"
+
+
 # What pages contain.
 
 

@@ -145,6 +145,12 @@ def test_data_is_good_only_if_every_output_was_checked():
     assert len(soundness.or_unlocated([], [OK, *FOUR_WRONG])) == 4
 
 
+def test_checks_are_good_if_none_is_missing():
+    assert soundness.of_checked([OK, RESULTS["skipped"]], "fine").severity == "good"
+    one = soundness.of_checked([OK, UNCHECKED], "fine")
+    assert (one.severity, one.sentence[-26:]) == ("note", "were checked: 1 of 2 were not"[-26:])
+
+
 def test_results_without_figures_are_counted_with_the_usual_reason():
     failed = [with_status("failed", f"{why}\nreport") for why in ("b", "a", "a")]
     found = [*soundness.of_statuses([OK, *failed, RESULTS["skipped"]])]

@@ -1,6 +1,7 @@
 """Texts of other tools: every figure at its place with the tool's definition, or refused."""
 
 import json
+import math
 import time
 from datetime import datetime
 
@@ -10,6 +11,7 @@ from cclmark.base.errors import UsageError
 from cclmark.history.history_model import stored_moment
 from cclmark.journal.journal_file import JournalWriter
 from cclmark.kinds.registry import read_journal
+from cclmark.report.exports import replayed
 from cclmark_importers.importers import IMPORTERS
 from foreign_texts import (
     CASES,
@@ -128,3 +130,24 @@ def test_local_time_is_no_utc(monkeypatch):
         monkeypatch.undo()
         time.tzset()
     assert stored_moment(began) == "2026-09-01T01:11:12.000Z"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "damaged"),
+    [
+        (("cases", 1, "summary", "time_s"), math.inf, r"cases\[1\]"),
+        (("header", "settings", "max_time_s"), math.nan, "header"),
+    ],
+)
+def test_json_of_ours_with_what_no_journal_can_hold_is_refused_whole(place, value, damaged):
+    """It would be left out by whoever reads the journal."""
+    sample = read_journal(TEXTS.parent / "golden" / "sample.jsonl")
+    document = json.loads("".join(replayed(sample, "json")))
+    assert len(read(json.dumps(document)).results) == len(sample.results)
+    *path, last = place
+    parent = document
+    for key in path:
+        parent = parent[key]
+    parent[last] = value
+    with pytest.raises(UsageError, match=f"damaged: {damaged} contain"):
+        read(json.dumps(document))

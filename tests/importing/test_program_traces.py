@@ -20,6 +20,7 @@ from cclmark_importers.kineto import read_kineto
 from cclmark_importers.trace_events import read_events
 from examples import examples
 from foreign_texts import TRACE_CASES, TRACES, trace_file, trace_outcome
+from kineto_events import collective, trace
 
 ALL_CASES = [json.loads(line) for line in TRACE_CASES.read_text().splitlines()]
 KINETO, EXECUTED, INSPECTOR = (
@@ -95,6 +96,14 @@ def test_damage_behind_the_first_piece_is_located(monkeypatch):
     assert read_whole(cut) == read_whole(content)
     with pytest.raises(UsageError, match=f"cut off after {len(cut) - 9} bytes"):
         read_whole(cut[:-9])
+
+
+def test_what_never_ends_is_refused(monkeypatch):
+    monkeypatch.setattr(trace_events, "_PIECE_BYTES", 1000)
+    monkeypatch.setattr(trace_events, "_MOST_WITHOUT_END", 5000)
+    content = trace([collective("allreduce" * 1000, 1, 2, 64)])
+    with pytest.raises(UsageError, match="contain no complete event"):
+        read_whole(content)
 
 
 def delimited(content):

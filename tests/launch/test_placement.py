@@ -3,9 +3,12 @@
 Which library goes with host devices of several hosts then, and which interface leads to them.
 """
 
+import importlib.util
 import json
+import socket
 from ast import literal_eval
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -20,6 +23,9 @@ from cclmark.launch.placement import (
     is_primary,
     notices_alone,
 )
+from cclmark.options.case_request import libraries_of
+from cclmark.options.groups import CaseOptions
+from cclmark.rendezvous.interfaces import address_of, interface_towards, is_own
 from cclmark.work.runtimes import parse_devices
 from goldens import outline, refusal, require_golden, require_outcomes
 from places import TESTS
@@ -128,3 +134,47 @@ def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given(
     for places in ((3, 4), (None, None)):
         with pytest.raises(MissingError, match="no accelerator was found"):
             own("", 1, *places)
+
+
+def coordinator(launcher, *, by_mpi, devices_each=1):
+    """As much of one as is looked at: two processes, a host each."""
+    join = SimpleNamespace(indices=list(range(devices_each)))
+    return SimpleNamespace(
+        placement=Placement(launcher, 0, 2, 0, 1, by_mpi=by_mpi),
+        joins=[join, join],
+        hosts=["alpha", "beta"],
+        devices=SimpleNamespace(runtime="host"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("launcher", "by_mpi", "devices_each", "ccl"),
+    [
+        ("srun", True, 1, "mpi"),
+        ("torchrun", False, 1, "torch:gloo"),
+        ("Open MPI's mpirun", True, 1, "mpi"),
+        ("Open MPI's mpirun", True, 2, "torch:gloo"),
+    ],
+)
+def test_mpi_where_it_is_possible(launcher, by_mpi, devices_each, ccl, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    run = coordinator(launcher, by_mpi=by_mpi, devices_each=devices_each)
+    assert libraries_of(CaseOptions(), run) == [ccl]
+
+
+@pytest.mark.parametrize(("launcher", "hint"), [("srun", True), ("torchrun", False)])
+def test_neither_of_both_says_what_to_do(launcher, hint, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingError, match="pip install torch") as caught:
+        libraries_of(CaseOptions(), coordinator(launcher, by_mpi=False))
+    assert ("srun --mpi=pmix" in str(caught.value)) == hint
+
+
+def test_addresses_of_ours_are_reached_from_here():
+    assert interface_towards("127.0.0.1") == "lo"
+    assert address_of("lo") == "127.0.0.1"
+    assert is_own("127.0.0.1")
+    addresses = {name: address_of(name) for _, name in socket.if_nameindex()}
+    for address in filter(None, addresses.values()):
+        # An address of one's own is reached through the kernel, from that address.
+        assert addresses[interface_towards(address)] == address

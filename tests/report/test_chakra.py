@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cclmark.base.errors import UsageError
+from cclmark.base.errors import OutputError, UsageError
 from cclmark.journal.item_results import CaseResult, ProfileResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
@@ -389,3 +389,24 @@ def test_a_wrong_input_or_output_leaves_nothing(cclmark, tmp_path, words, messag
     assert message in told.message
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_write_that_fails_leaves_nothing(cclmark, tmp_path, monkeypatch, is_new):
+    from cclmark.cli.export import run
+
+    directory, real, written = tmp_path / "new", run.write_whole, []
+
+    def write_whole(path, content):
+        if len(written) == 2:
+            raise OutputError("No space left on device")
+        written.append(path)
+        real(path, content)
+
+    monkeypatch.setattr(run, "write_whole", write_whole)
+    if not is_new:
+        directory.mkdir()
+    cclmark("export", RUN, "--format", "chakra", "-O", "new", code=3)
+    assert len(written) == 2
+    assert directory.exists() != is_new
+    assert is_new or not any(directory.iterdir())

@@ -106,6 +106,22 @@ def test_a_users_file_is_read(file, nothing_added):
     assert files == ["libmine.so", str(file.parent / "lib" / "x.so"), "/abs/x.so"]
 
 
+def test_names_that_are_in_use_are_refused(file, nothing_added):
+    with pytest.raises(UsageError, match="'mine' is in another --ccl-file too"):
+        libraries.add_library_files([file, file])
+    for name in ("nccl", "mccl", "cuda", "nvrtc", "mtrtc", "torch", "bridge"):
+        file.write_text(GOOD.replace('"mine"', f'"{name}"', 1))
+        with pytest.raises(UsageError, match="is already in use"):
+            libraries.add_library_files([file])
+
+
+@pytest.mark.parametrize("shape", ["mpi", "shm", "bridge"])
+def test_shapes_without_a_file_of_ones_own(file, shape):
+    file.write_text(GOOD.replace('"nccl"', f'"{shape}"'))
+    with pytest.raises(UsageError, match=r"shape: .* choose from nccl, flagcx"):
+        read_library(file)
+
+
 def test_only_regular_files_of_bounded_size_are_read(file, tmp_path):
     os.mkfifo(tmp_path / "fifo")
     for path in (tmp_path / "fifo", tmp_path, Path("/dev/zero"), tmp_path / "absent"):
