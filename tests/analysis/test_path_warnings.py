@@ -1,6 +1,5 @@
 """Warnings about paths that are worse than the connections, and about hosts that differ."""
 
-import json
 from itertools import permutations
 
 import pytest
@@ -8,17 +7,13 @@ from msgspec.structs import replace
 
 from cclmark.analysis.hosts import differences_between, unlike_devices
 from cclmark.analysis.links import path_warnings
-from cclmark.document.connection_words import connection_lines
 from cclmark.explain.paths import FLAGCX_SINGLE, INFINIBAND, PEER_ACCESS, RankPaths, Route
-from cclmark.journal.machine import kept_environment
 from cclmark.journal.schema import (
     DeviceDescription,
     HostDescription,
     Machine,
     Paths,
     Relation,
-    Ring,
-    Tree,
 )
 from cclmark.kinds.registry import read_journal
 from cclmark.launch.rank_messages import paths_of
@@ -92,21 +87,6 @@ def test_paths_that_are_worse_than_the_topology():
     require_golden("texts/path-warnings.txt", "\n".join([*lines, ""]))
 
 
-def test_normal_paths_have_no_warning():
-    both = Paths("nccl", "log", routes=[*both_ways("P2P/CUMEM"), *both_ways("SHM/direct/direct")])
-    assert path_warnings(a_header(), both) == []
-    assert path_warnings(a_header(hosts=2), paths("NET/Socket")) == []  # without InfiniBand
-    unknown = Paths("nccl", "log", routes=[Route(7, 9, "NET/Socket", 1)])  # ranks of a journal
-    assert path_warnings(a_header(), unknown) == []
-    assert connection_lines(a_header(), [unknown])
-
-
-def test_many_routes_take_little_time():
-    ranks = 100
-    lines = connection_lines(a_header(), [paths("P2P/CUMEM", ranks=ranks)])
-    assert f"{ranks * (ranks - 1) // 2 - 6} more pairs" in lines[1]
-
-
 THROUGH_HOST = Paths("bridge", "engine", routes=both_ways("host memory"))
 WITHOUT_PEERS = "their devices cannot read each other's memory"
 ALONE = Paths("flagcx", parameters={FLAGCX_SINGLE: "yes"})
@@ -158,20 +138,6 @@ def test_the_parts_of_ranks_become_one():
     require_stated("texts/paths-of-ranks.txt", found)
 
 
-def test_the_text():
-    parameters = {
-        **{"NCCL_ALGO": "Ring", "nodes": "1", "channels of NVLS": "0"},
-        **{"chunk of messages in bytes": "524288", "a cluster of FlagCX with one rank": "no"},
-    }
-    trees = [Tree([-1, 0], 12), Tree([1, -1], 12)]
-    warns = ["rank 0: the library warns"]
-    ours = paths("P2P/CUMEM", trees=trees, parameters=parameters, messages=warns)
-    unknown = Paths("mpi", reason="mpi has no interface that reports its connections")
-    found = [replace(ours, rings=[Ring([0, 1], 24)]), unknown]
-    lines = connection_lines(a_header(), found)
-    require_golden("texts/connections.txt", "\n".join([*lines, ""]))
-
-
 # Differences between hosts.
 
 
@@ -198,7 +164,6 @@ def test_hosts_that_are_alike_differ_in_nothing():
     [
         ({"vendor_driver": "570.2"}, "hosts differ in drivers: 580.1 on a, 570.2 on b"),
         ({"vendor_driver": ""}, "none on b"),
-        ({"kernel": "5.15"}, "kernels"),
         ({"environment": {"NCCL_ALGO": "Tree"}}, "values of NCCL_ALGO: Ring on a, Tree"),
         ({"environment": {}}, "unset on b"),
         ({"clock_ahead_s": -7.0}, "clocks differ from a's: b by -7.0 s"),
@@ -207,20 +172,6 @@ def test_hosts_that_are_alike_differ_in_nothing():
 def test_a_difference_is_told_once(changes, words):
     (text,) = differences_between([FIRST_HOST, other(**changes)])
     assert words in text
-
-
-@pytest.mark.parametrize("name", ["openmpi-4-2-hosts", "openmpi-2-hosts", "mpich-2-hosts"])
-def test_what_a_launcher_tells_its_hosts_is_no_difference(name):
-    captured = json.loads((TESTS / "launchers" / "environments.json").read_text())
-    hosts = {one["hostname"]: one["environment"] for one in reversed(captured[name]["tasks"])}
-
-    def differences(**more):
-        here = replace(FIRST_HOST, environment=kept_environment(hosts["alpha"]))
-        there = other(environment=kept_environment({**hosts["beta"], **more}))
-        return differences_between([here, there])
-
-    assert differences() == []
-    assert len(differences(OMPI_MCA_pml="ob1")) == 1
 
 
 def test_many_hosts_are_told_by_number():

@@ -1,28 +1,20 @@
 """Steps of trainings and of profiled programs in the same columns, from traces with known sums."""
 
 import dataclasses
-from io import BytesIO
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from cclmark.analysis.steps import steps_of_profile
-from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import render
-from cclmark.document.step_words import PARTS, STEP, STEP_FIELDS
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import ProcessTimeline, Profile, ProfileProcess
 from cclmark.report.exports import export_content, replayed
-from cclmark.report.run_page import page_of
 from cclmark.work.models import MODELS
 from cclmark.work.variants import DEFAULT
 from cclmark_importers.importers import TraceFile, import_traces
-from cclmark_importers.kineto import read_kineto
 from cclmark_importers.run import Origin
-from cclmark_programs.profile.document import FIELDS as PROFILE_FIELDS
 from cclmark_programs.profile.document import program_of
-from cclmark_training.document import FIELDS, head_of
 from cclmark_training.plan import Training
 from cclmark_training.result import StepTimeline, TrainingResult
 from goldens import outline, require_golden, require_stated
@@ -30,7 +22,6 @@ from kineto_events import collective, kernel, trace
 
 MS = 1000  # microseconds
 STEPS = 7
-STEP_NAMES = [one.key for one in STEP_FIELDS]
 STEP_MS, LATE_MS = 14, 20
 
 
@@ -115,13 +106,6 @@ def test_each_step_of_each_rank_is_kept(profiled):
     assert parts == tuple([ms * 1e-3] * STEPS for ms in (7, 3, 10))
 
 
-def test_marks_of_several_streams_are_one_step():
-    process = read_kineto(BytesIO(trace(events_of(0, 3))), "t.json", 0)
-    assert process.steps == [
-        (number * STEP_MS * 1_000_000, (number + 1) * STEP_MS * 1_000_000) for number in range(3)
-    ]
-
-
 def profile_of(*timelines, source="plug-in", **more):
     processes = [
         ProfileProcess(rank, "h", 1, 1, 1, timeline=one and ProcessTimeline(*one), **more)
@@ -152,16 +136,7 @@ def test_known_sums_of_steps(profiled):
     assert msgspec.json.decode(old, type=ProfileProcess).timeline is None
 
 
-def test_both_kinds_have_the_same_columns():
-    for layout in (FIELDS.layout, PROFILE_FIELDS.layout):
-        found = [column.name for column in layout.columns if column.name in STEP_NAMES]
-        assert found == STEP_NAMES
-    head = head_of([])
-    assert [name for name in head if name in (STEP, *PARTS)] == [STEP, *PARTS]
-
-
 PLUG_IN = profile_of(*COMMUNICATION[:1] * 2)
-OLDER = profile_of(None, steps=9, step_s=0.25, source="kineto")
 
 
 def with_profile(journal, profile, **header):
@@ -177,19 +152,6 @@ def test_texts_have_the_columns_of_trainings(profiled, format):
     if format != "csv":
         texts = [text[text.index("steps, parts in ms") :] for text in texts]
     require_golden(f"texts/steps.{format}.txt", "\n\n".join(texts))
-
-
-def test_pages_begin_with_the_steps_of_several_kinds(trained, profiled):
-    older = with_profile(profiled, OLDER)
-    both = page_of([NamedRun("ours", trained), NamedRun("theirs", profiled)])
-    notes = page_of([NamedRun("new", profiled), NamedRun("old", older), NamedRun("ours", trained)])
-    assert [one.key for one in both.sections[:3]] == ["steps", "train", "profile"]
-    sections = page_of([NamedRun("p", profiled)]).sections
-    (section,) = [one for one in sections if one.key == "profile"]
-    shown = [both.sections[0], notes.sections[0], section.tables[0]]
-    require_golden("pages/steps.txt", outline(shown))
-    assert "<h2" in render(both)
-    assert page_of([NamedRun("one", trained)]).sections[0].key != "steps"
 
 
 STEPS_CSV = """\

@@ -13,16 +13,12 @@ from msgspec.structs import replace
 from cclmark.analysis.ratio import ratio_estimate
 from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run_noise
 from cclmark.base.statistics import median_half_width, student_975
-from cclmark.comparison.comparison_document import comparison_document
 from cclmark.comparison.figures import Side, bands, compare, joint_estimate
-from cclmark.comparison.words import Comparison, comparison_json, comparison_of, judge, noise_said
-from cclmark.document.document_text import TextLines
-from cclmark.document.report_kind import View
-from cclmark.journal.schema import Explanation, HostDescription, Imported
+from cclmark.comparison.words import Comparison, comparison_json, judge, noise_said
+from cclmark.journal.schema import HostDescription, Imported
 from cclmark.kinds.registry import read_journal
 from examples import exhaustive
 from places import RUNS
-from reports import comparison_text
 
 FIRST = read_journal(RUNS / "default-1.jsonl")  # not to be changed
 NOISE = RunNoise(0.006, short_share=0.2, short_up_to_s=16e-6)
@@ -75,14 +71,6 @@ def times_of(journal, *times_s):
         )
         for number, time_s in enumerate(times_s)
     ]
-
-
-def test_the_ratio_is_that_of_the_times_beside_it():
-    before = Side("a", times_of(FIRST, 10e-6, 11e-6, 20e-6))
-    after = Side("b", times_of(FIRST, 12e-6, 30e-6, 31e-6))
-    for one in compare(before, after):
-        assert one.ratio == pytest.approx(one.after_s / one.before_s)
-        assert one.before_s == pytest.approx((10 * 11 * 20) ** (1 / 3) * 1e-6)
 
 
 def with_header(journal, **fields):
@@ -151,38 +139,6 @@ def test_the_own_noise_of_a_machine_is_used():
     assert {one["noise"] for one in entry["cases"]} == {"history"}
     assert verdicts(bands(found)) == {"slower"}
     assert all(one.estimate.by_history for one in bands(found))
-
-
-def test_hostile_names_and_settings_do_nothing(tmp_path):
-    """A journal may come from anywhere."""
-    text = (RUNS / "ctas8.jsonl").read_text()
-    assert '"NCCL_MAX_CTAS":"8"' in text
-    hostile = '"NCCL_MAX_CTAS":"\\u001b[2J<script>|"'
-    file = tmp_path / "x.jsonl"
-    file.write_text(text.replace('"NCCL_MAX_CTAS":"8"', hostile))
-    after = Side("\x1b[2J<script>|", [read_journal(file)])
-    for markdown in (False, True):
-        told = comparison_text(comparison_of(default(1), after), markdown=markdown)
-        assert "\x1b" not in told
-        assert told.count("x1b") >= 2
-        assert ("<script>" in told) != markdown
-
-
-def test_unknown_noise_is_stated_with_the_least_interval():
-    before, after = Side("a", times_of(A100, 10e-6)), Side("b", times_of(A100, 20e-6))
-    comparison = Comparison(before, after, [], compare(before, after))
-    text = comparison_text(comparison)
-    unknown = "noise from run to run is unknown for this machine: intervals 'or wider' contain"
-    assert f"  {unknown}" in text
-    undecided = len(A100.results) + len(comparison.bands)
-    assert text.count("  -              noise unknown") == undecided
-    numbers = TextLines(View(numbers=True)).whole(comparison_document(comparison))
-    assert numbers.count(" or wider  noise unknown") == len(A100.results)
-    assert "26 not judged: the noise between runs is unknown for this machine: 2 more" in text
-    entry = json.loads(comparison_json([comparison]))[0]["cases"][0]
-    assert entry["noise"] == "unknown"
-    assert entry["low"] is None
-    assert entry["least_low"] < entry["ratio"] < entry["least_high"]
 
 
 @pytest.mark.simulated
@@ -304,14 +260,6 @@ def sides_of(most):
     return [runs(name) for name in names if int(name[2:]) <= most]
 
 
-@some_pairs
-def test_all_pairs_of_runs_together_stay_below_one_in_twenty(most):
-    """Not each pair: cases of a run share its luck."""
-    pairs = itertools.combinations(sides_of(most), 2)
-    found = [one.differs for first, second in pairs for one in compare(first, second)]
-    assert sum(found) / len(found) < 0.01
-
-
 @pytest.mark.simulated
 @some_pairs
 def test_no_pair_of_equal_runs_fails_the_gate(most):
@@ -323,16 +271,6 @@ def test_no_pair_of_equal_runs_fails_the_gate(most):
         outcome = judge(found, bands(found, 0.05), 0.05)
         failed += bool(outcome.slower or outcome.slower_bands)
     assert failed <= 0.05 * len(pairs)
-
-
-def test_runs_that_did_not_take_turns_are_told():
-    apart = [runs("a-1", "a-2", "a-3"), runs("b-1", "b-2", "b-3")]
-    turns = [runs("a-1", "b-1", "a-3"), runs("a-2", "b-2", "b-3")]
-    one = [runs("a-1"), runs("b-1")]
-    for sides, said in ((apart, "did not take turns"), (turns, ""), (one, "assumed: 20%")):
-        text = noise_said(Comparison(*sides, [], compare(*sides)))
-        assert said in text
-        assert bool(text) == bool(said)
 
 
 def test_what_was_not_measured_is_not_compared():
@@ -352,15 +290,6 @@ def test_what_was_not_measured_is_not_compared():
     refused = [one for one in found.values() if one.verdict == "not comparable"]
     assert len(refused) == 4
     assert all(one.ratio is None for one in refused if one.reason != two_clocks)
-
-
-def test_what_ran_may_become_known():
-    before, after = default(1), default(2)
-    for side, explanation in ((before, Explanation(0)), (after, Explanation(0, kernel="ring"))):
-        for run in side.runs:
-            run.results = [replace(one, explanation=explanation) for one in run.results]
-    assert {one.ran for one in compare(before, after)} == {("unknown", "ring")}
-    assert all(one.ran_differently for one in compare(before, after))
 
 
 def with_case(journal, **fields):
@@ -398,24 +327,6 @@ def test_figures_of_another_tool_give_a_ratio_and_say_why_no_verdict():
         "one figure of nccl-tests 2.19.6 before, without samples; "
         "one figure of nccl-tests 2.19.6 after, without samples"
     }
-
-
-def test_processors_have_one_clock():
-    """Another tool on the host's clock, and a run on processors, whose only clock is that one."""
-    here = Side("here", [on_devices(run, **ON_PROCESSORS) for run in default(2).runs])
-    assert {one.summary.clock for run in here.runs for one in run.results} == {"device"}
-    assert {one.reason for one in compare(imported(1), here)} == {
-        "one figure of nccl-tests 2.19.6 before, without samples"
-    }
-    # A mixed run has the clocks of its devices.
-    here.runs[0].header.devices[0] = replace(here.runs[0].header.devices[0], runtime="cuda")
-    assert all("clock" in one.reason for one in compare(imported(1), here))
-
-
-def test_three_runs_of_another_tool_on_each_side_tell():
-    found = compare(imported(1, 2, 3), imported(4, 5, 6))
-    assert sum(one.differs for one in found) <= 2
-    assert all(one.low < one.ratio < one.high for one in found)
 
 
 def test_one_library_is_compared_with_another_and_several_with_themselves():
@@ -459,31 +370,6 @@ def test_a_run_that_ended_early_hides_no_slower_cases():
     (band,) = bands(compare(Side("a", large(1, 2, 3)), Side("b", after)))
     assert (band.count, band.all_count, band.verdict) == (8, 8, "slower")
     assert band.ratio > 1.4
-
-
-def test_a_run_that_lacks_one_case_is_used_for_the_others():
-    after = large(4, 5, 6, ratio=1.5)
-    del after[2].results[-1]
-    comparison = Comparison(
-        *(sides := (Side("a", large(1, 2, 3)), Side("b", after))), [], compare(*sides)
-    )
-    (band,) = comparison.bands
-    assert (band.count, band.all_count) == (7, 8)
-    assert band.estimate.freedom == 4
-    assert " 7 of 8 " in comparison_text(comparison)
-    assert "| 7 of 8 |" in comparison_text(comparison, markdown=True)
-
-
-def test_cases_of_different_runs_are_compared_by_the_runs_that_they_share():
-    before, after = large(1, 2, 3), large(4, 5, 6, ratio=1.5)
-    half = len(before[0].results) // 2
-    for run in before[1:]:
-        del run.results[:half]
-    for run in after[1:]:
-        del run.results[half:]
-    (band,) = bands(compare(Side("a", before), Side("b", after)))
-    assert (band.count, band.all_count, band.verdict) == (8, 8, "slower")
-    assert band.estimate.assumed
 
 
 def test_without_a_shared_run_there_is_no_verdict():

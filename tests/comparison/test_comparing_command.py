@@ -1,5 +1,6 @@
 """``cclmark compare``: on the terminal, for a pull request, for CI. Texts are in tests/golden."""
 
+import csv
 import json
 import re
 import shutil
@@ -9,14 +10,9 @@ import pytest
 from goldens import GOLDEN, require_golden
 from places import H200X4, RUNS
 from samples import edited, with_header
+from transcripts import require_transcript, stored_commands
 
-NCCL_TESTS = (
-    "# nThread 1 nGpus 2 minBytes 8 maxBytes 8192 step: 2(factor) warmup iters: 5 iters: 20 agg",
-    "#  size  count  type  redop  root  time  algbw  busbw #wrong  time  algbw  busbw #wrong",
-    "#   (B)  (elements)  (us)  (GB/s)  (GB/s)  (us)  (GB/s)  (GB/s)",
-)
 TEXTS = GOLDEN / "texts"
-END_OF_NCCL_TESTS = ("# Out of bounds values : 0 OK", "# Avg bus bandwidth : 0.1", "")
 
 
 def of_cases(change):
@@ -212,8 +208,6 @@ def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(
     assert "  noise from run to run is of this machine, measured by the runs in its history" in told
     assert re.search(r"128 MiB .* slower", told)
     assert "slower by 5 % or more" in compare(gated, env=home, code=1).err
-    elsewhere = {**home, "CCLMARK_HISTORY": str(tmp_path / "none.sqlite")}
-    assert "unknown for this machine" in compare(sides, env=elsewhere).out
 
     broken = tmp_path / "broken.sqlite"
     broken.write_bytes(b"SQLite format 3\x00" + b"x" * 4096)
@@ -222,43 +216,63 @@ def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(
     assert "unknown for this machine" in told.out
 
 
-@pytest.fixture
-def imported(cclmark, tmp_path):
-    """The journal of a text of nccl-tests on two ranks with these sizes."""
-
-    def import_sizes(sizes, time_us):
-        rows = []
-        for size in sizes:
-            figures = f"{time_us} {size / time_us / 1e3:.2f} {size / time_us / 1e3:.2f} 0"
-            rows.append(f"{size} {size // 4} float sum -1 {figures} {figures}")
-        text = tmp_path / f"{min(sizes)}-{max(sizes)}-{time_us}.txt"
-        text.write_text("\n".join([*NCCL_TESTS, *rows, *END_OF_NCCL_TESTS]))
-        journal = text.with_suffix(".jsonl").name
-        cclmark("import", text, "--operation", "all_reduce", "--ranks", "2", "-o", journal)
-        return journal
-
-    return import_sizes
-
-
-def test_sizes_that_only_one_side_measured_are_told(cclmark, imported):
-    before = imported((128, 256, 512), 20.0)
-    after = imported((256, 512, 1024), 20.5)
-    told = cclmark("compare", before, after)
-    assert (
-        "    sizes of all_reduce float32 sum out-of-place · nccl, 2 ranks: 128 B, 256 B "
-        "and 512 B before, 256 B, 512 B and 1 KiB after, 2 sizes in common"
-    ) in told.out
-    same = cclmark("compare", before, imported((128, 512, 256), 21.0))
-    assert " in common" not in same.out
-    found = json.loads(cclmark("compare", before, after, "--format", "json").out)
-    assert [one for one in found[0]["differences"] if "sizes in common" in one]
-    other = imported((1024, 2048, 3072, 4096, 8192), 30.0)
-    for more in ((), ("--fail-if-slower", "5%", "--allow-inconclusive")):
-        message = cclmark("compare", before, other, *more, code=2).message
-        assert "have no measured case in common: sizes of all_reduce float3" in message
-        assert "512 B before, 1 KiB to 8 KiB (5 sizes) after, no size in common" in message
-
-
 def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
     shutil.copy(RUNS / "ctas8.jsonl", tmp_path / "a,b.jsonl")
     assert "8 faster" in cclmark("compare", "a,b.jsonl", RUNS / "default-1.jsonl").out
+
+
+# ``cclmark compare`` of runs that are computed: exact differences, without noise.
+
+
+KEYS = ("needed_gbit", "network_bytes", "node_bytes", "compute_ms", "step_ms")
+
+
+def test_what_commands_print(cclmark, tmp_path):
+    shutil.copy(RUNS / "default-1.jsonl", tmp_path / "measured.jsonl")
+    commands = stored_commands("compare-computed")
+    require_transcript("compare-computed", commands, cclmark, tmp_path)
+
+
+def test_predictions_differ_only_beyond_their_intervals(cclmark, tmp_path):
+    head = "nodes,gpus_per_node,size,busbw_gbps,device\n"
+    for name, factor in (("a", 1.0), ("b", 0.93), ("c", 0.3)):
+        rows = [
+            f"{nodes},8,{size},{rate * factor},H100\n"
+            for nodes, rates in ((2, (260, 330)), (4, (210, 320)))
+            for size, rate in zip(("64M", "8G"), rates, strict=True)
+        ]
+        (tmp_path / f"{name}.csv").write_text(head + "".join(rows))
+        cclmark("predict", f"{name}.csv", "--nodes", "8", "--journal", f"{name}.jsonl", "--quiet")
+    close = cclmark("compare", "a.jsonl", "b.jsonl", "--fail-if-slower", "5%")
+    assert "where these overlap, no difference is known" in " ".join(close.out.split())
+    cclmark("compare", "a.jsonl", "c.jsonl", "--fail-if-slower", "5%", code=1)
+
+
+def rows_of(cclmark, name):
+    """The fields of a journal as exported, by job."""
+    rows = csv.DictReader(cclmark("export", name, "--format", "csv", "-O", "-").out.splitlines())
+    return {(row["gpus"], row["variant"]): row for row in rows}
+
+
+def test_figures_are_those_of_both_journals_with_their_ratio(cclmark, tmp_path):
+    names = []
+    for network in ("8x400", "8x200"):
+        names.append(f"{network}.jsonl")
+        job = ("--model", "llama3-8b", "--parallel", "zero=3", "--gpus", "64")
+        cclmark("need", *job, "--network", network, "--journal", names[-1], "--quiet")
+    [found] = json.loads(cclmark("compare", *names, "--format", "json").out)
+    assert (found["before"], found["after"]) == tuple(names)
+    sides = [rows_of(cclmark, name) for name in names]
+    assert len(found["items"]) == len(sides[0]) == len(sides[1]) > 5
+    own = found["items"][0]["figures"]
+    for key in KEYS:
+        before, after = (float(side["64", ""][key]) for side in sides)
+        assert (own[key]["before"], own[key]["after"]) == pytest.approx((before, after), rel=1e-6)
+        assert own[key]["ratio"] == pytest.approx(after / before, rel=1e-5)
+    assert own["needed_gbit"]["ratio"] == own["network_bytes"]["ratio"] == 1
+    assert own["step_ms"]["ratio"] > 1
+    assert [one["name"] for one in found["differences"]] == ["judged network"]
+    cclmark("compare", *names, "--format", "html", "-O", tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text()
+    assert "sent to other nodes in a step" in page
+    assert "judged network" in page

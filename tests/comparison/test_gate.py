@@ -13,7 +13,7 @@ from cclmark.analysis.ratio import LEAST_RUNS, MOST_RUNS, RatioEstimate
 from cclmark.analysis.run_noise import LAUNCH_SHARE, SHARE_OF_DEVICE_TIMES, SHARED_PART, RunNoise
 from cclmark.comparison import figures
 from cclmark.comparison.figures import Compared, ComparedTimes, Side, compare, joint_estimate
-from cclmark.comparison.words import FALSE_SHARE, Comparison, comparison_json, judge, shown_of
+from cclmark.comparison.words import FALSE_SHARE, Comparison, comparison_json, judge
 from cclmark.journal.schema import DeviceTime
 from cclmark.kinds.registry import read_journal
 from places import RUNS
@@ -116,21 +116,6 @@ def test_runs_that_measure_noise_are_the_observations_of_a_band():
     assert joint.deviation == pytest.approx(cases[0].estimate().deviation)
 
 
-@pytest.mark.parametrize("margin", [0.02, 0.05, 0.2])
-def test_as_many_runs_as_are_said_to_be_needed_decide(margin):
-    draw = random.Random(7)
-    needed = small_sizes(draw, 1.0)[0].estimate().runs_needed(margin, FALSE_SHARE)
-    passed = detected = 0
-    trials = 300
-    for _ in range(trials):
-        (equal,) = small_sizes(draw, 1.0, runs=needed, cases=1)
-        passed += equal.estimate().excludes_slower_by(margin)
-        (slow,) = small_sizes(draw, 1 + margin, runs=needed, cases=1)
-        detected += slow.estimate().low > 1
-    assert passed >= 0.92 * trials
-    assert detected >= 0.92 * trials
-
-
 def test_no_smaller_number_of_runs_is_enough():
     draw = random.Random(11)
     for _ in range(300):
@@ -197,18 +182,6 @@ def test_a_case_that_many_cases_make_uncertain_needs_more_runs_than_there_are(gi
     assert len(outcome(first.runs_needed - 1).slower) == 0
 
 
-def test_as_many_runs_as_were_given_are_never_asked_for():
-    """A ratio at the margin, whose interval is narrow already."""
-    near = RatioEstimate(math.log1p(0.05), 0.001, 4, 1e-6, 3)
-    assert near.runs_needed(0.06, FALSE_SHARE) > 3
-    wide = RatioEstimate(0.01, 0.03, 4, 1e-6, 3)  # four runs of one side and three of the other
-    assert wide.runs_needed(0.05, FALSE_SHARE) > 3
-    # What was timed by two clocks is not decided by more runs.
-    found = [Compared(None, "not comparable", A_CASE, reason="two clocks", alike=False)]
-    outcome = judge(found, [], 0.05)
-    assert (len(outcome.unlike), len(outcome.undecided), outcome.runs_needed) == (1, 0, None)
-
-
 def journal(name="default-1", *, timing="auto", call=1.0, device=None, run_id="", slower=1.0):
     """A run in which launches set the small sizes: a call of ``call`` times what it took, and a
     device time of half of that run's, times ``slower``; without one for a ``device`` of False.
@@ -250,19 +223,10 @@ def test_launches_that_cost_more_are_no_slower_device():
     costs = [f"{time_s * 1e6:.2f}" for time_s in (cost.after_s, cost.before_s)]
     assert f"calls cost {costs[0]} µs against {costs[1]} in 16 cases" in text
     assert "device time unchanged" in text
-    assert "Rows marked 'device time' compare the device's times of these cases" in text
-    marked = [line for line in text.splitlines() if line.endswith(" device time")]
-    assert len(marked) == cost.count
-    document = comparison_text(Comparison(*sides, [], found), markdown=True)
-    assert document.count("| device time |") == cost.count
-    assert document.index("- calls cost") < document.index("| size |")
+    assert sum(line.endswith(" device time") for line in text.splitlines()) == cost.count
     (written,) = json.loads(comparison_json([Comparison(*sides, [], found)]))
     kinds = Counter(one["figure"] for one in written["cases"])
     assert kinds == {"device": cost.count, "time": 10}
-    assert "within the variation between processes" in text
-    slow = Side("c", [journal("default-2", call=2.0)])
-    text = comparison_text(Comparison(sides[0], slow, [], compare(sides[0], slow)))
-    assert "the process after launches more slowly; device time unchanged" in text
 
 
 def test_a_device_that_is_slower_is_found_by_one_run_of_each():
@@ -271,45 +235,3 @@ def test_a_device_that_is_slower_is_found_by_one_run_of_each():
     assert {one.verdict for one in small(found)} == {"slower"}
     assert all(one.ratio == pytest.approx(1.05) for one in small(found))
     assert {one.verdict for one in figures.bands(found) if one.name == "up to 32 KiB"} == {"slower"}
-
-
-def test_older_journals_compare_the_cost_of_calls():
-    old = Side("a", [journal(timing="throughput")])
-    new = Side("b", [journal("default-2", slower=1.05)])
-    for found in (compare(old, new), compare(new, old)):
-        assert {one.verdict for one in small(found)} == {"inconclusive"}
-        assert all(0.8 < one.ratio < 1.25 for one in small(found))
-        assert all(one.calls is None for one in found)
-        assert figures.launch_cost(found) is None
-
-
-def test_a_case_that_launches_do_not_set_is_compared_by_its_only_time():
-    """The other run's launches took longer, so it has a device time as well."""
-    one = journal()
-    quick = journal("default-2", device=False)
-    for result in quick.results:
-        if result.case.size_bytes <= SMALL_BYTES:
-            result.summary = _times(result.summary, 5e-6 / result.summary.time_s)
-    found = compare(Side("a", [one]), Side("b", [quick]))
-    assert {each.verdict for each in small(found)} == {"no difference"}
-    for result in quick.results:
-        result.device_reason = "the library cannot be captured"
-    found = compare(Side("a", [one]), Side("b", [quick]))
-    assert {each.verdict for each in small(found)} <= {"inconclusive", "faster"}
-    assert all(each.calls is None for each in small(found))
-
-
-def test_what_is_slower_comes_first():
-    slow = journal("default-2", slower=1.2)
-    for result in slow.results:
-        if result.case.placement == "out-of-place" and result.device is not None:
-            result.device = DeviceTime(result.samples, _times(result.device.summary, 1 / 1.2))
-    sides = Side("a", [journal()]), Side("b", [slow])
-    comparison = Comparison(*sides, [], compare(*sides))
-    shown = shown_of(comparison)
-    count = sum(one.verdict == "slower" for one in shown)
-    assert count == 8
-    assert {one.verdict for one in shown[:count]} == {"slower"}
-    assert {one.thing.placement for one in shown[:13]} == {"in-place"}
-    text = comparison_text(comparison, paint=lambda text, style: f"<{style}>{text}")
-    assert text.count("<red>slower") == text.count("<red>") > count

@@ -1,6 +1,5 @@
 """Charts hold what the journal says, as pictures and as lines of a terminal too."""
 
-import re
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -9,29 +8,23 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace as replace_struct
 
 from cclmark.base.errors import MissingError
 from cclmark.document import chart_model
 from cclmark.document.chart_model import Chart, ChartCurve, Heat, Lines, spread_limits
 from cclmark.document.document_text import document_of
 from cclmark.document.grid import (
-    curve_lines,
-    curve_table,
     curves,
     grid_lines,
     heat_lines,
     hidden_line,
-    visible_width,
 )
 from cclmark.document.naming import NamedRun, groups_of
-from cclmark.document.paint import ansi, unpainted
-from cclmark.document.ticks import byte_ticks
-from cclmark.kinds.collective.charts import collective_charts, collective_overview
+from cclmark.document.paint import unpainted
+from cclmark.kinds.collective.charts import collective_charts
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.report import pictures
 from cclmark.report.pictures import picture
-from cclmark.work.sizes import format_size
 from goldens import require_stated
 from places import H200X4
 
@@ -110,63 +103,6 @@ def test_a_missing_matplotlib_is_reported_with_the_extra_that_installs_it(monkey
         picture(lines(), "svg")
 
 
-def test_markers_at_the_ends_of_the_axes_are_drawn_in_full_and_always_alike():
-    pytest.importorskip("matplotlib")
-    curve = ChartCurve("a curve", [1024, 1 << 20], [0.0, 40.0], colour=0)
-    svg = picture(lines(curve), "svg")
-    assert svg == picture(lines(curve), "svg")
-    root, _ = texts_of(svg)
-    (line,) = [
-        one
-        for one in root.iter(f"{SVG}g")
-        if len(one.findall(f".//{SVG}use")) == 2 and one.find(f"{SVG}path") is not None
-    ]
-    assert not [one for one in line.iter() if "clip-path" in one.attrib]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "ticks"),
-    [
-        ([120_061_952], ["114.5 MiB"]),
-        ([8, 8 << 10], ["8 B", "32 B", "128 B", "512 B", "2 KiB", "8 KiB"]),
-        ([1 << 20, 2 << 20], ["1 MiB", "2 MiB"]),
-        ([181 << 20, 370 << 20], ["200 MiB", "250 MiB", "300 MiB", "350 MiB"]),
-        ([1000, 1002], ["1000 B", "1001 B", "1002 B"]),
-    ],
-)
-def test_sizes_have_round_ticks_also_in_a_narrow_range(sizes, ticks):
-    assert [format_size(tick) for tick in byte_ticks(sizes)] == ticks
-
-
-@pytest.mark.parametrize(
-    ("times_us", "ticks"),
-    [
-        ([318.2], ["280", "300", "320", "340", "360"]),
-        ([330.0, 640.0], ["300", "400", "500", "600", "700"]),
-        ([173.0, 2054.0], ["200", "500", "1000", "2000"]),
-        ([12.0, 4416.0], ["10", "100", "1000"]),
-    ],
-)
-def test_a_logarithmic_axis_has_readable_ticks(times_us, ticks):
-    pytest.importorskip("matplotlib")
-    curve = ChartCurve("a curve", [1 << (20 + at) for at in range(len(times_us))], times_us)
-    _, texts = texts_of(picture(lines(curve, y_log=True), "svg"))
-    assert [one for one in texts if re.fullmatch(r"[\d.]+", one)] == ticks
-    assert not [one for one in texts if "10^" in one or "×" in one]
-
-
-def test_the_overview_has_all_operations_and_small_messages_beside_them():
-    share, time = collective_overview(RUNS)
-    assert share.y_title == "share of the link limit [%]"
-    assert [one.name for one in share.series] == [one.name for one in time.series]
-    assert min(x for one in share.series for x in one.x) == 128 << 10
-    assert max(x for one in time.series for x in one.x) <= 256 << 10
-    assert share.notes == ["messages smaller than 128 KiB reach less than 2 %"]
-    header = replace_struct(COLLECTIVES.header, links=[])
-    rates, _ = collective_overview([NamedRun("run", replace(COLLECTIVES, header=header))])
-    assert rates.y_title == "bus bandwidth [GB/s]"
-
-
 # Matrices and curves as lines of a terminal.
 
 
@@ -188,64 +124,11 @@ def test_parts_of_a_matrix_fit_and_have_every_cell_once(columns, width, length):
     assert len(heads) == -(-columns // most)
 
 
-def test_colours_take_no_room():
-    assert visible_width(ansi("abc", "red")) == 3
-    assert visible_width("m" + ansi("m", "red") + "m") == 3
-    (_, plain_row), (_, painted) = (grid(["r"], ["x"], [[one]]) for one in ("1", ansi("1", "red")))
-    assert painted.replace("\x1b[1;31m", "").replace("\x1b[0m", "") == plain_row
-
-
 def heat(title, values, **options):
     names = [f"D{number}" for number in range(len(values))]
     texts = [["" if value is None else f"{value:g}" for value in row] for row in values]
     given = {"rows": names, "columns": names[: len(values[0])], "hover": texts, **options}
     return Heat(title, title, "Says.", "to", "GB/s", values=values, texts=texts, **given)
-
-
-@pytest.mark.parametrize(
-    ("values", "options", "styles"),
-    [
-        (
-            *([[1.0, None], [2.0, 4.0]], {"wrong": [(0, 1)]}),
-            {"1": "heat0", "2": "heat2", "4": "heat6", "": "red"},
-        ),
-        (
-            *([[1.0, 4.0], [2.0, 3.0]], {"higher_is_better": False}),
-            {"1": "heat6", "2": "heat4", "3": "heat2", "4": "heat0"},
-        ),
-        ([[5.0, 5.0], [5.0, 5.0]], {}, {"5": "dim"}),
-        (
-            *([[0.0, 1.0], [-3.0, 3.0]], {"centred": True}),
-            {"0": "dim", "-3": "heat0", "1": "heat4", "3": "heat6"},
-        ),
-    ],
-)
-def test_colours_reach_from_the_worst_to_the_best_value(values, options, styles):
-    seen = {}
-
-    def paint(text, style):
-        seen[text.strip()] = style
-        return text
-
-    heat_lines([heat("m", values, **options)], paint, 200, 9)
-    assert {text: seen[text] for text in styles} == styles
-
-
-@pytest.mark.parametrize(
-    ("values", "options", "scale"),
-    [
-        ([[1.0, 4.0]], {}, (1, 4)),
-        ([[2.0, 3.0]], {"least_span": 4}, (0.5, 4.5)),
-        ([[2.0, 3.0]], {"least_span": 1}, (2, 3)),
-        ([[2.0, 3.0]], {"least_span": 1.5}, (1.75, 3.25)),
-        ([[-2.0, 3.0]], {"centred": True}, (-3, 3)),
-        ([[-4.0, 3.0]], {"centred": True}, (-4, 4)),
-        ([[-0.5, 0.5]], {"centred": True, "least_span": 2}, (-2, 2)),
-        ([[None]], {}, (0, 0)),
-    ],
-)
-def test_the_scale_of_a_map_has_a_least_range(values, options, scale):
-    assert heat("m", values, **options).scale == scale
 
 
 NINE = [[float(3 * row + column) for column in range(3)] for row in range(3)]
@@ -301,19 +184,6 @@ def test_matrices_and_curves_as_lines():
     require_stated("words/grid.txt", found)
 
 
-def test_figures_of_curves_are_a_table_and_few_curves_are_drawn():
-    chart = series(ChartCurve("up", [8, 4096], [1.0, 2.0]), ChartCurve("one", [8], [0.5]))
-    table = curve_table(chart)
-    assert (table.head, table.sides) == (("", "up", "one"), ">>>")
-    assert table.rows == [["8 B", "1.00", "0.500"], ["4 KiB", "2.00", "-"]]
-    assert curve_table(chart, "ab").head == ("", "a up", "b one")
-    numbers = curve_table(series(ChartCurve("up", [1.5], [1.0]), x_kind="number"))
-    assert numbers.rows == [["1.5", "1.00"]]
-    for number, is_drawn in ((1, True), (12, True), (13, False)):
-        chart = series(*(ChartCurve(f"c{one}", [8, 16], [1.0, 2.0]) for one in range(number)))
-        assert any("└" in line for line in curve_lines(chart, unpainted, 200)) == is_drawn
-
-
 @given(st.integers(2, 60), st.integers(20, 200))
 def test_drawings_fit_and_keep_the_last_place(places, width):
     names = {float(place): str(place) for place in range(places)}
@@ -340,19 +210,10 @@ def test_an_outlier_beyond_the_axis_is_named():
     assert spread_limits([*boxes, *far * 5]) is None
     assert spread_limits([box(-0.1, 0.1)] * 20 + [box(-0.1, 10.0)]) is None
     assert spread_limits([box(-0.1, 0.1)] * 20 + [box(-0.1, 10.1)]) is not None
-    assert chart_model.beyond([(boxes[0], "x")], None) == []
-
-    def beyond(boxes, limits=(-1, 1)):
-        (text,) = chart_model.beyond(boxes, limits)
-        return text
-
     named = [(box(low, high), "edge"), *zip(far, ("far", "low"), strict=True)]
-    text = beyond(named, (low, high))
+    (text,) = chart_model.beyond(named, (low, high))
     assert text.startswith(f"the axis ends at {low:+.1f} and {high:+.1f} %")
     assert text.endswith("reach to +500 % (far), -90 % (low)")
-    four = [(box(0, 100.0 + one), str(one)) for one in range(4)]
-    assert beyond(four).endswith("+103 % (3), +102 % (2), +101 % (1) and 1 more")
-    assert beyond(four[:3]).endswith("+100 % (0)")
 
 
 def test_keys_are_unique_file_names():

@@ -4,11 +4,10 @@ import dataclasses
 import re
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cclmark.analysis.device_conditions import ConditionFigures, DeviceConditions
+from cclmark.analysis.device_conditions import ConditionFigures
 from cclmark.document.blocks import Document, Finding, RunContent
 from cclmark.document.conditions import with_conditions
 from cclmark.document.naming import NamedRun
@@ -27,19 +26,6 @@ conditions = st.builds(
     temperature_c=st.none() | st.floats(-50, 150),
     reasons=st.lists(st.sampled_from(["power cap", "thermal slowdown"]), unique=True),
 )
-
-
-@given(st.lists(conditions))
-def test_ranges_of_conditions(readings):
-    seen = DeviceConditions()
-    for reading in readings:
-        seen.add(reading)
-    clocks = [it.clock_hz for it in readings if it.clock_hz is not None]
-    assert seen.clock_hz.least == min(clocks, default=None)
-    assert seen.clock_hz.most == max(clocks, default=None)
-    assert seen.readings == len(readings)
-    assert seen.reasons["power cap"] == sum("power cap" in it.reasons for it in readings)
-    assert seen.power_w.width == 0
 
 
 def document_with(*conditions, runtime="cuda", whole=True):
@@ -174,10 +160,3 @@ def test_panels_are_one_drawing_with_one_axis_of_time():
     spans = re.findall(r'<rect[^>]* y="[-\d.]+" width="[\d.]+" height="([\d.]+)"', view.svg)
     assert float(spans[0]) > 300
     assert "Shaded" in section.words[1]
-
-
-def test_without_readings_of_devices_it_is_a_usual_chart():
-    run = soak(30)
-    run.journal.conditions.clear()
-    (view,) = views_of(over_time(run).charts[0])
-    assert 'viewBox="0 0 600 300"' in view.svg

@@ -3,13 +3,11 @@
 import json
 import math
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
-from cclmark.base.errors import UsageError
 from cclmark.document.blocks import (
     Bars,
     Document,
@@ -22,7 +20,6 @@ from cclmark.document.blocks import (
     table_of,
 )
 from cclmark.document.chart_model import ChartCurve, Heat, Lines
-from cclmark.document.columns import Column, Layout, rows_table
 from cclmark.document.document_text import DocumentMarkdown, DocumentText, MarkdownLines, TextLines
 from cclmark.document.fields import Field, Fields
 from cclmark.document.json_format import JsonExporter
@@ -31,10 +28,8 @@ from cclmark.document.openmetrics import RunLabels, Series, lines_of
 from cclmark.document.page.page import Encoder
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
-from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Profile, TracedStage
+from cclmark.journal.schema import TracedStage
 from cclmark.kinds.registry import read_journal
-from cclmark.report import overview
 from cclmark.report.run_page import plain_document, sections_of
 from goldens import outline, require_golden, require_stated
 from places import TESTS
@@ -251,35 +246,6 @@ def test_an_early_end_is_stated_once(renderer, footer, last):
     assert "ended early" not in body.lower()
 
 
-def test_the_insights_of_a_page_have_the_end_unless_a_finding_states_it(monkeypatch):
-    cut = Journal(header=JOURNAL.header, results=JOURNAL.results)
-    found = []
-    for document in (GALLERY, replace(GALLERY, findings=[], states_end=True)):
-        kind = SimpleNamespace(document=lambda _, one=document: one)
-        monkeypatch.setattr(overview, "report_kind", lambda _, one=kind: one)
-        found.append(overview.insights(NamedRun("a", cut)))
-    require_golden("gallery.insights.txt", outline(found))
-
-
-@pytest.mark.parametrize(("renderer", "head"), [(DocumentText, "  "), (DocumentMarkdown, "## ")])
-def test_parts_are_written_once_when_they_are_complete(renderer, head):
-    def compose(run):
-        tables = [Table(one, ["n"], [["1"]], ">", [f"note on {one}"]) for one, _ in run.results]
-        found = [Finding("notice", "note", f"{len(run.results)} in all")]
-        return Document("Gallery", "", tables, found)
-
-    exporter = renderer(compose, View(), lambda one: one)
-    exporter.begin(JOURNAL.header)
-    texts = [exporter.add(one) for one in (("a", 2), ("b", 1), ("c", 2), ("a", 2))]
-    texts.append(exporter.end(JOURNAL.footer))
-    for text, parts in zip(texts, ["", "b", "", "aa", "c"], strict=True):
-        titles = [line for line in text.splitlines() if line in [f"{head}{one}" for one in "abc"]]
-        assert titles == [f"{head}{one}" for one in parts]
-        assert [text.count(f"note on {one}") for one in "abc"] == [*map(parts.count, "abc")]
-        assert ("4 in all" in text) == (parts == "c")
-        assert "1 in all" not in text
-
-
 FIELDS = Fields(
     [
         Field("name", "Name of the sample.", "name", "text"),
@@ -294,103 +260,6 @@ FIELDS = Fields(
 
 def sample(name="a", step_s=0.5, steps=3, status="ok"):
     return SimpleNamespace(name=name, step_s=step_s, steps=steps, status=status)
-
-
-OF_GROUPS = Fields(
-    [
-        Field("group_ranks", "Ranks.", len, "int", name="ranks"),
-        Field("first", "The first one.", lambda one: one[0], "text"),
-    ],
-    rows=lambda header, one: one,
-    page_row="".join,
-)
-WITH_COMMON = Fields(
-    [Field("name", "Name.", lambda one: one, "text")],
-    rows=lambda header, one: one,
-    common=[Field("wall_ms", "Time of the program.", "wall_s")],
-    common_of=lambda profile: profile or Profile(""),
-)
-WALL = Profile("", wall_s=2.0)
-CELLS = {"name": "a", "step_ms": 500.0, "steps": 3}
-
-
-@pytest.mark.parametrize(
-    ("fields", "columns", "on_page", "one", "profile", "rows", "cells"),
-    [
-        (FIELDS, "name step_ms steps", "name step_ms", sample(), None, [["a", 500.0, 3]], CELLS),
-        (
-            *(FIELDS, "name step_ms steps", "name step_ms", sample(step_s=None), None),
-            *([["a", None, 3]], {**CELLS, "step_ms": None}),
-        ),
-        # Pages may have another row and other names.
-        (
-            *(OF_GROUPS, "group_ranks first", "ranks first", ["ab", "c"], None),
-            *([[2, "a"], [1, "c"]], {"ranks": 3, "first": "a"}),
-        ),
-        # Common fields are the last cells of all rows.
-        (WITH_COMMON, "name wall_ms", "name", "ab", None, [["a", 0.0], ["b", 0.0]], None),
-        (WITH_COMMON, "name wall_ms", "name", "ab", WALL, [["a", 2000.0], ["b", 2000.0]], None),
-    ],
-)
-def test_fields_give_columns_and_cells_in_the_unit_of_their_key(
-    fields, columns, on_page, one, profile, rows, cells
-):
-    assert [own.name for own in fields.layout.columns] == columns.split()
-    assert [own.name for own in fields.page_columns] == on_page.split()
-    assert [*fields.layout.rows_of(JOURNAL.header, profile)(one)] == rows
-    found = fields.page_cells(NamedRun("a", JOURNAL))
-    assert cells is None or {name: found(one).get(name) for name in cells} == cells
-
-
-@pytest.mark.parametrize(
-    ("name", "given", "title", "unit", "direction"),
-    [
-        ("p99_us", {}, "p99 µs", "µs", "lower"),
-        ("busbw_gbps", {}, "busbw GB/s", "GB/s", "higher"),
-        ("gbps", {}, "GB/s", "GB/s", "higher"),
-        ("bonus", {}, "bonus", "", ""),
-        ("of_limit_percent", {}, "of limit %", "%", ""),
-        ("size_bytes", {"kind": "int"}, "size bytes", "bytes", ""),
-        ("tokens_per_s", {}, "tokens per s", "per s", "higher"),
-        ("ratio", {"direction": "lower"}, "ratio", "", "lower"),
-        ("ratio", {"unit": "times"}, "ratio times", "times", ""),
-        ("name_ms", {"kind": "text"}, "name ms", "", ""),
-    ],
-)
-def test_columns_have_the_unit_of_their_name_and_what_is_better(
-    name, given, title, unit, direction
-):
-    column = Column(**{"name": name, "kind": "float", "help": "Help.", **given})
-    assert (column.title, column.unit, column.direction) == (title, unit, direction)
-
-
-def test_chosen_columns_are_in_their_order_and_unknown_ones_are_refused():
-    names = ["steps", "step_ms", "name"]
-    chosen = FIELDS.layout.chosen(names)
-    assert [one.name for one in chosen.columns] == names
-    assert [*chosen.rows_of(JOURNAL.header, None)(sample())] == [[3, 500.0, "a"]]
-    assert FIELDS.layout.chosen([]) is FIELDS.layout
-    with pytest.raises(UsageError, match=r"no column .*'step_us': did you mean 'step_ms'\? Choose"):
-        FIELDS.layout.chosen(["step_us"])
-
-
-def test_rows_of_chosen_columns_are_for_people():
-    kinds = {"time_us": "float", "time_ms": "float", "size_bytes": "int", "right": "bool"}
-    kinds |= {"ratio": "float", "name": "text", "ranks": "int"}
-    columns = [Column(name, kind, "Help.") for name, kind in kinds.items()]
-    rows = [
-        [1.5, 1234.56, 2048, 1, 1.25, "a", 4096],
-        [1234.56, 0.5, -4096, 0, 0.001, "", None],
-        [None] * 7,
-    ]
-    table = rows_table("title", Layout(columns, lambda header: lambda result: []), rows)
-    assert table.head == ["time µs", "time ms", "size", "right", "ratio", "name", "ranks"]
-    assert table.rows == [
-        ["1.50", "1234.56", "2 KiB", "yes", "1.25", "a", "4096"],
-        ["1234.6", "0.500", "-4 KiB", "no", "0.00100", "-", "-"],
-        ["-"] * 7,
-    ]
-    assert table.sides == ">>>>><>"
 
 
 #: By the method of the run; those with a name of their own follow those of times.

@@ -6,23 +6,27 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import cclmark
-from cclmark.analysis.ratio import RatioEstimate
+from cclmark.analysis.findings import comparisons, findings, is_staged, measured, settled
+from cclmark.api import Run
 from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.finding_rules import FINDINGS
+from cclmark.document.naming import NamedRun
+from cclmark.document.peaks import peaks_of
 from cclmark.document.reference_notes import ReferenceNotes
+from cclmark.document.remarks import staged_mark
+from cclmark.journal.journal_file import Journal
+from cclmark.journal.schema import DeviceTime, Imported
 from cclmark.kinds.registry import read_journal, report_kind
-from cclmark.kinds.tune import result as tuned
-from cclmark.kinds.tune.document import document_of_result
-from cclmark.kinds.tune.plan import Choice
-from cclmark.kinds.tune.search import Rule
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.exports import replayed
-from cclmark_training.objects.plan import FLAG
+from cclmark.work.operations import OPERATIONS
 from experiments import QUIET, journal_of_trials, numbered
-from goldens import require_stated
+from goldens import outline, require_stated
 from places import H200X4, TESTS
 from reports import finding_lines, insights_on
 
@@ -68,10 +72,6 @@ def test_every_finding_has_a_rule_and_json_has_the_same_in_the_same_order(path):
     assert order == sorted(order)
 
 
-def stored(name):
-    return read_journal(TESTS / "journals" / f"{name}.jsonl")
-
-
 def collectives(keep=lambda one: True, change=lambda one, place: {}):
     """Of H200s: the results that ``keep`` takes, with other figures."""
     run = read_journal(REPORTS / "collectives.jsonl")
@@ -105,29 +105,6 @@ def without_large(*others):
     )
 
 
-def flags(ratio_low):
-    run = stored("objects")
-    one = next(result for result in run.results if result.figures is not None)
-    times = {"object_s": 3e-4, "tensor_s": 2e-4, "ratio": 1.5, "ratio_low": ratio_low}
-    call = replace(one.call, operation="flag", content=FLAG)
-    run.results[:] = [replace(one, call=call, figures=replace(one.figures, **times))]
-    return run
-
-
-def unreported():
-    run = stored("profile")
-    run.results[0].figures[0].unreported = 3
-    return run
-
-
-def replay_without_times():
-    run = stored("replay")
-    for place, one in enumerate(run.results):
-        original = replace(one.replay.original, communication_s=(), span_s=())
-        run.results[place] = replace(one, replay=replace(one.replay, original=original))
-    return run
-
-
 def tried(*times):
     """An experiment with a variant of these times at both sizes."""
     variants = {numbered(8): (times, times)} if times else {}
@@ -156,10 +133,7 @@ def test_evidence_and_gains_are_those_of_the_sentences():
         "late rank": (all_gathers("late_rank"), ["late-rank"]),
     }
     without_references = {
-        "costly flags": (flags(1.2), ["cost-of-flags"]),
-        "flags of uncertain costs": (flags(0.9), ["cost-of-flags"]),
         "launches": (read_journal(DEVICE_TIMES), ["launch-bound"]),
-        "calls without a report": (unreported(), ["unreported-calls"]),
         "small messages": (without_large(), UNJUDGED),
         "small messages, and large all-reduces": (without_large("all_reduce"), UNJUDGED),
         "faster variant": (tried(0.5, 0.501, 0.5), ["faster-variant"]),
@@ -170,45 +144,12 @@ def test_evidence_and_gains_are_those_of_the_sentences():
         "pairs of two links": (pairs("pairs", "SYS"), UNJUDGED),
         "copies": (pairs("p2p"), UNJUDGED),
         "copies over two links": (pairs("p2p", "SYS"), UNJUDGED),
-        "replay without times": (replay_without_times(), ["replay-beside-program"]),
     }
     found = {}
     for named, judge in ((compared, findings_of), (without_references, insights_on)):
         for name, (run, rules) in named.items():
             found[name] = finding_lines(one for one in judge(run) if one.id in rules)
     require_stated("words/findings.txt", found)
-
-
-def rules_of(*operations):
-    ratio, rule = RatioEstimate(0.02, 0.01, None, 0.0), Rule(8, 64, 1)
-    dropped = (tuned.Dropped(rule, "slower", ratio), tuned.Dropped(rule, "too few times"))
-    found = {"choices": {1: Choice("ring", "simple", 2)}, "proof": tuned.Proof((), dropped)}
-    case = stored("collective").results[0].case
-    results = [tuned.OperationResult(replace(case, operation=one), **found) for one in operations]
-    return tuned.RulesResult(7, is_complete=True, operations=results)
-
-
-def environment_of(*proof, **objections):
-    found = {"proof": tuned.EnvironmentProof(*proof, **objections)} if proof else {}
-    return tuned.EnvironmentResult(7, is_complete=True, **found)
-
-
-RATIO = RatioEstimate(0.02, 0.01, None, 0.0)
-TUNED = {
-    "one operation": rules_of("all_reduce"),
-    "two operations": rules_of("all_reduce", "broadcast"),
-    "environment": environment_of(RATIO),
-    "environment with an objection": environment_of(RATIO, objection="noise"),
-    "environment without a proof": environment_of(),
-}
-
-
-def test_no_gain_of_tuning_states_the_intervals_of_what_was_tried():
-    found = {}
-    for name, one in TUNED.items():
-        findings = document_of_result(one).findings
-        found[name] = finding_lines(own for own in findings if own.id == "no-gain")
-    require_stated("words/no-gain.txt", found)
 
 
 @pytest.mark.parametrize("path", [DEVICE_TIMES, REPORTS / "collectives.jsonl"])
@@ -227,3 +168,159 @@ def test_a_figure_of_a_case_is_that_of_its_row(path):
     assert any(row for _, row in found)
     for figure, row in found:
         assert row is None or figure.value == pytest.approx(row[figure.name])
+
+
+# Main figures of collectives: peaks, latencies, ranks that stand out, libraries, cycles.
+
+
+SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
+ONE = replace(SAMPLE.results[0], status="ok", device=None, route="native", converged=True)
+
+
+def of(size=8, time_s=1e-6, busbw=1e9, *, cycle=0, rank=None, status="ok", **case):
+    figures = {"time_s": time_s, "busbw_bytes_per_s": busbw}
+    summary = replace(ONE.summary, slowest_rank=rank, late_rank=rank, **figures)
+    changed = replace(ONE.case, **{"in_place": False, "size_bytes": size, **case})
+    return replace(ONE, case=changed, cycle=cycle, summary=summary, status=status)
+
+
+def wrong(*figures, **case):
+    return of(*figures, status="wrong", **case)
+
+
+def test_the_peak_is_the_highest_and_the_latency_the_shortest_of_the_smallest_size():
+    results = [
+        of(8, 3e-6, 1e9),
+        of(8, 2e-6, 1.5e9, in_place=True),
+        of(16, 1e-6, 9e9),
+        of(32, 5e-6, 8e9),
+        wrong(64, 1e-9, 99e9),
+        replace(of(4), summary=None),
+    ]
+    (one,) = findings(results)
+    assert one.peak is results[2]
+    assert one.latency is results[1]
+    assert (one.largest_bytes, one.cycles, one.half_peak_bytes) == (32, 1, 16)
+    assert [result for result, _ in measured(results)] == results[:4]
+    assert findings([wrong()]) == []
+
+
+@pytest.mark.parametrize(
+    ("rates", "half"),
+    [
+        ([1, 4, 10], 32),
+        ([5, 4, 10], 32),
+        ([5, 6, 10], None),
+        ([1, 10, 4], None),
+        ([10, 4, 8], None),
+    ],
+)
+def test_half_of_the_peak_is_reached_from_a_size_on(rates, half):
+    results = [of(8 << place, busbw=rate * 1e9) for place, rate in enumerate(rates)]
+    others = [of(4, busbw=1e9, in_place=True), of(2, busbw=1e9, dtype="int8")]
+    assert findings([*results, *others])[0].half_peak_bytes == half
+
+
+@given(st.lists(st.floats(1e-6, 1e-3), min_size=1, max_size=9, unique=True))
+def test_of_several_cycles_the_lower_median_counts(times):
+    results = [of(time_s=time_s, cycle=cycle) for cycle, time_s in enumerate(times)]
+    (one,) = settled(results)
+    assert one.summary.time_s == sorted(times)[(len(times) - 1) // 2]
+    assert settled([replace(one, status="wrong") for one in results]) == []
+    assert findings(results)[0].cycles == len(times)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "found"),
+    [([2, 2, None], (2, 2 / 3)), ([2, None], None), ([None], None), ([2, 3], None), ([1], (1, 1))],
+)
+def test_a_rank_stands_out_in_more_than_half_of_the_cases(ranks, found):
+    (one,) = findings([of(8 << place, rank=rank) for place, rank in enumerate(ranks)])
+    assert one.late == one.slowest == (found and pytest.approx(found))
+
+
+def test_a_copy_of_the_input_is_no_main_figure_where_there_is_another():
+    staged = of(operation="alltoall", in_place=True, busbw=9e9)
+    plain = of(operation="alltoall")
+    assert is_staged(staged)
+    for other in (plain, replace(staged, route=""), replace(staged, summary=None)):
+        assert not is_staged(other)
+    assert not is_staged(of(in_place=True))
+    assert findings([staged, plain])[0].peak is plain
+    assert findings([staged])[0].peak is staged
+
+
+def test_libraries_are_compared_where_both_were_measured_alike():
+    results = [
+        *(of(8, 1e-6), of(8, 3e-6, cycle=1), of(8, 2e-6, cycle=2), of(16, 5e-6)),
+        *(of(8, 4e-6, ccl="shm"), wrong(16, ccl="shm"), of(8, ccl="shm", dtype="int8")),
+    ]
+    (one,) = comparisons(results)
+    assert one.ccls == ["nccl", "shm"]
+    assert one.rows == [(8, [2e-6, 4e-6]), (16, [5e-6, None])]
+    assert comparisons(results[:4]) == []
+
+
+# Tables and names of several runs.
+
+
+def run(name, *results, **header):
+    return NamedRun(name, Journal(replace(SAMPLE.header, links=[], **header), [*results]))
+
+
+def test_the_table_of_peaks():
+    results = [of(8, 2e-6, 1e9), of(16, 4e-6, 9.5e9), of(32, 5e-6, 6e9)]
+    barrier = of(operation="barrier", time_s=7e-6, reduction=None)
+    timed = replace(results[0], device=DeviceTime(None, replace(ONE.summary, time_s=1e-6)))
+    other = {"imported": Imported("nccl-tests", "", figure="the mean")}
+    first = run("a", of())
+    found = {
+        "one run": [run("a", *results, barrier)],
+        "one with device times": [run("a", timed), run("b", *results[1:])],
+        "tools with other definitions": [first, run("b", of(), **other)],
+        "tools of which one measured nothing": [first, run("b", wrong(), **other)],
+    }
+    shown = {name: outline(peaks_of(own))[:-1] for name, own in found.items()}
+    require_stated("words/peaks.txt", shown)
+    assert peaks_of([run("a", wrong())]) is None
+
+
+# Several cycles, and copies of the input.
+
+
+COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
+PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
+
+
+def run_of(cycles, *, duration_s=0.0, operations=("all_reduce",)):
+    first = SAMPLE.results[0]
+    results = [
+        replace(first, cycle=cycle, case=replace(first.case, operation=operation))
+        for cycle in range(cycles)
+        for operation in operations
+    ]
+    settings = replace(SAMPLE.header.settings, cycles=cycles, duration_s=duration_s)
+    return Journal(replace(SAMPLE.header, settings=settings), results, footer=SAMPLE.footer)
+
+
+def test_peaks_of_several_operations_say_what_they_are_of():
+    both = ("all_reduce", "broadcast")
+    title = "Peak bus bandwidth and time of the smallest message"
+    assert f"{title}, first cycle\n" in Run(run_of(2, duration_s=9.0, operations=both), "").text()
+    assert f"{title}\n" in Run(run_of(1, operations=both), "").text()
+    runs = [NamedRun(str(cycles), run_of(cycles)) for cycles in (1, 2, 3)]
+    assert "cycles" not in str(peaks_of(runs[:1]).notes)
+    assert "Figures are medians of several cycles: 2." in peaks_of(runs[1:2]).notes
+    assert "Figures are medians of several cycles: 2 of 2, 3 of 3." in peaks_of(runs).notes
+
+
+# In place, some operations include a copy of the input.
+
+
+def test_the_table_of_operations_agrees_with_what_the_engine_did():
+    for result in [*COLLECTIVES.results, *PAIRS.results]:
+        staged = result.case.in_place and OPERATIONS[result.case.operation].staged_in_place
+        assert result.route.startswith("copy aside") == staged, result.case.describe()
+        assert (staged_mark(result) == "*") == staged
+        for other in (replace(result, route=""), replace(result, summary=None)):
+            assert staged_mark(other) == ""

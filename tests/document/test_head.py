@@ -4,17 +4,13 @@ from msgspec.structs import replace
 
 from cclmark.document import head
 from cclmark.document.blocks import Evidence, Finding
-from cclmark.document.document_text import TextLines
 from cclmark.document.paint import unpainted
-from cclmark.document.report_kind import View
 from cclmark.document.verdict import verdict_on
 from cclmark.journal.schema import (
     DeviceDescription,
     HostDescription,
     Imported,
     LibraryDescription,
-    Link,
-    Machine,
 )
 from goldens import require_stated
 from samples import header_of, usual_settings
@@ -90,18 +86,6 @@ def test_processors_of_ranks_are_stated_up_to_a_limit():
     assert bound(*"012345") == [f"{four}; … and 2 more lists of processors"]
 
 
-def test_links_have_a_line_for_each_device_unless_all_are_alike():
-    pcie = [Link(rank, "PCIe", 16, 0.0, "5.0") for rank in (0, 1)]
-    fast = Link(0, "NVLink", 18, 25e9, "4.0")
-    words, rank_1 = "18 × NVLink 4.0 at 25 GB/s", "rank 1: PCIe 5.0 x16"
-    assert head.link_lines(pcie) == ["PCIe 5.0 x16 per device"]
-    assert head.link_lines([fast, pcie[1]]) == [f"rank 0: {words}", rank_1]
-    assert head.link_lines([fast, pcie[0]]) == [f"{words} and PCIe 5.0 x16 per device"]
-    unknown_rate = replace(fast, rate_bytes_per_s=0.0)
-    assert head.link_lines([unknown_rate]) == ["18 × NVLink 4.0 per device"]
-    assert head.link_lines([]) == []
-
-
 def hosts(number, **changes):
     machines = [replace(HEADER.machine, hostname=f"h{one}") for one in range(number)]
     return replace(HEADER, hosts=[HostDescription(one, "", {}) for one in machines], **changes)
@@ -131,29 +115,6 @@ def test_the_head_counts_devices_and_names_hosts_up_to_a_limit():
     require_stated("words/head-openings.txt", found)
 
 
-def test_equal_labels_stand_once():
-    rows = [("a", "1"), ("a", "2"), ("b", ""), ("a", "3"), ("b", "4")]
-    blank = "  " + " " * 9 + "  "
-    lines = ["  a          1", f"{blank}2", f"{blank}3", "  b          4"]
-    assert head.labelled(rows) == lines
-    of_library = replace(HEADER, libraries=[LibraryDescription("a", "1", "")])
-    assert dict(head.head_facts(of_library)) == {"library": "a 1"}
-    of_file = replace(OTHER_TOOL, file="f.txt", file_date="2026-01-02T03")
-    for imported, origin in ((OTHER_TOOL, ""), (of_file, ", f.txt of 2026-01-02")):
-        facts = dict(head.head_facts(replace(HEADER, imported=imported)))
-        assert facts["imported"] == f"from x{origin}"
-
-
-def test_the_host_is_stated_as_far_as_it_is_known():
-    assert head.host_lines(HEADER)[0].startswith("  host       1 × ")
-    machine = Machine("h", "Linux", "6.1", "CPU", 2, 1 << 30)
-    known = replace(HEADER, machine=machine, started_at="now")
-    line = "  host       2 × CPU, 1 GiB; Linux, kernel 6.1; started now"
-    assert head.host_lines(known) == [line]
-    unknown = replace(machine, processors=0, kernel="")
-    assert head.host_lines(replace(known, machine=unknown, started_at="")) == []
-
-
 #: Settings that differ from the default.
 METHODS = [
     {},
@@ -181,17 +142,6 @@ def test_the_method_says_what_differs_from_the_default_or_what_another_tool_says
         imported = replace(of, imported=OTHER_TOOL)
         found[str(settings)] = [head.method_of(of), f"imported: {head.method_of(imported)}"]
     require_stated("words/head-methods.txt", found)
-
-
-def test_tools_are_listed_by_what_a_time_is():
-    figures = {"a": "the mean", "b": "the mean", "c": ""}
-    others = [
-        replace(HEADER, imported=Imported(tool, "", figure=figure))
-        for tool, figure in figures.items()
-    ]
-    found = head.definitions_of([HEADER, *others, HEADER])
-    assert [*found.values()] == [["cclmark"], ["a", "b"]]
-    assert head.definition_lines(found)[1] == "a and b: a time is the mean"
 
 
 # The verdict: the answer, what is most notable, and the next command.
@@ -261,11 +211,3 @@ def test_the_answer_what_is_notable_and_the_next_command():
         ):
             found[f"rows: {name}, {options}"] = [*map(": ".join, one.rows("a.jsonl", **options))]
     require_stated("words/verdicts.txt", found)
-
-
-def test_long_lines_are_shortened_and_folded():
-    found = verdict_on([Finding("late-rank", "look", "rank 3 comes late " * 40)])
-    assert len(found.outstanding) < 250
-    assert found.outstanding.endswith(" …")
-    lines = TextLines(View(columns=60)).verdict(found, found.rows())
-    assert all(len(line) <= 60 for text in lines for line in text.split("\n"))

@@ -15,18 +15,15 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cclmark.document.blocks import Finding, Gain, Table
-from cclmark.document.chart_model import ChartCurve, Heat, Lines
-from cclmark.document.columns import Column
+from cclmark.document.blocks import Finding, Gain
+from cclmark.document.chart_model import Heat
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
-from cclmark.document.page.page import Encoder, Frame, Insights, render, uniform_words
-from cclmark.document.page.page_model import Page, Rows, Section
-from cclmark.explain.paths import Route
+from cclmark.document.page.page import Encoder, Insights, render, uniform_words
 from cclmark.journal import schema
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
-from cclmark.report.run_page import device_map, diagrams_of, page_of
+from cclmark.report.run_page import device_map, page_of
 from examples import examples
 from places import TESTS
 from reports import (
@@ -221,39 +218,11 @@ def test_absurd_numbers_make_a_page_all_the_same(results, across):
     Parsed(render_journal(Journal(header, results)))
 
 
-def test_cells_that_stand_out_have_a_class():
-    table = Table("ratios", ("a", "b"), [("1", "slower\n2"), ("3", "")], "<>", is_last_below=True)
-    table = dataclasses.replace(table, looks=[(0, 1, "bad")])
-    page = render(dataclasses.replace(page_of([NamedRun("", SAMPLE)]), peaks=table))
-    rows = re.findall("<tr>(<th scope=.row.*)</tr>", page)
-    assert rows[:3] == [
-        '<th scope="row">1</th><td class="number bad">slower</td>',
-        '<th scope="row"></th><td class="number bad">2</td>',
-        '<th scope="row">3</th><td class="number"></td>',
-    ]
-    assert "<span>Ratios</span>" in page
-
-
 def test_commands_in_advice_are_code_and_nothing_else_is_html():
     assert page_module._coded("look: `cclmark <p2p>` & `x`") == (
         "look: <code>cclmark &lt;p2p&gt;</code> &amp; <code>x</code>"
     )
     assert "`cclmark" not in render_journal(SAMPLE).split("<script")[0]
-
-
-@pytest.mark.parametrize("ranks", [1, 65])
-def test_one_rank_and_very_many_are_not_drawn(ranks):
-    devices = [schema.DeviceDescription(rank, "a", "cuda", rank, "d", 1) for rank in range(ranks)]
-    header = replace(COLLECTIVES.header, devices=devices, relations=[])
-    routes = [Route(rank, (rank + 1) % ranks, "P2P/CUMEM") for rank in range(ranks)]
-    paths = schema.Paths("nccl", "log", routes=routes, rings=[schema.Ring([*range(ranks)], 1)])
-    assert diagrams_of(header, paths) == []
-
-
-def test_a_route_of_an_unknown_rank_is_left_out():
-    routes = [Route(0, 9, "P2P/CUMEM"), Route(0, 1, "P2P/CUMEM")]
-    (drawn,) = diagrams_of(COLLECTIVES.header, schema.Paths("nccl", "log", routes=routes))
-    assert len(drawn.edges) == 1
 
 
 @pytest.mark.parametrize(("kinds", "legend"), [(["NV4"] * 3, []), (["NV4", "SYS", "SYS"], [2])])
@@ -270,42 +239,11 @@ def test_connections_of_devices_are_drawn_unless_all_are_alike(kinds, legend):
 # Texts of cells.
 
 
-def test_long_texts_of_cells_are_stored_once():
-    encoder = Encoder()
-    assert encoder.cells(["a" * 24, "b" * 25, 1, None, "b" * 25]) == ["a" * 24, [0], 1, None, [0]]
-    assert whole_texts(encoder.texts) == ["b" * 25]
-    curve = ChartCurve("c", [1.0], [0.123456789], hover=["b" * 25])
-    encoded = encoder.chart(Lines("k", "T", "S.", "x", "y", [curve]))
-    assert encoded["kind"] == "lines"
-    assert encoded["series"] == [{"name": "c", "x": [1], "y": [0.1235], "hover": [0]}]
-    assert "levels" not in encoded
-
-
 @given(st.lists(st.text(alphabet="a 1.,%-é", max_size=12), unique=True))
 def test_texts_are_words_and_figures(texts):
     encoder = Encoder()
     encoder.cells([f"{'long ' * 6}{text}" for text in texts])
     assert whole_texts(encoder.texts) == [f"{'long ' * 6}{text}" for text in texts]
-
-
-def test_texts_that_differ_in_figures_alone_have_their_words_once():
-    encoder = Encoder()
-    texts = [f"{n}.5 µs; {n} samples of {n} ranks" for n in range(9)]
-
-    def hover(own):
-        curve = ChartCurve("c", [1.0] * len(own), [1.0] * len(own), hover=own)
-        return encoder.chart(Lines("k", "T", "S.", "x", "y", [curve]))["series"][0]["hover"]
-
-    assert hover(texts) == 0
-    assert len(encoder.texts["words"]) == 1
-    assert whole_texts(encoder.texts) == texts
-    assert hover(texts[::2]) == [0, 2, 4, 6, 8]
-
-
-@pytest.mark.parametrize(("parts", "is_listed"), [((), False), ((0, 0), False), ((0, 1), True)])
-def test_a_page_says_of_which_kind_a_row_is_if_there_are_several(parts, is_listed):
-    rows = Rows([Column("a", "int", "A.")], [[1], [2]], parts=parts)
-    assert ("parts" in page_data(render(Page("t", "s", [], [], [], rows)))) == is_listed
 
 
 # The top.
@@ -326,55 +264,15 @@ RANKS = {"unit": "%", "title": "Ranks", "centred": True}
     ("one", "words"),
     [
         (heat(ALIKE), "Bandwidth: 395 to 396 GB/s in all 2 cells"),
-        (heat([[None, 396.02], [396.1, None]]), "Bandwidth: 396 GB/s in all 2 cells"),
-        (heat([[None, 25.31]]), "Bandwidth: 25.3 GB/s (DEV0, DEV1)"),
         (heat([[0.0, -0.4]], **RANKS), "Ranks: all within ±0.4 %"),
         (heat([[0.0, -9.0]], **RANKS), ""),
         (heat([[396.0, 200.0]]), ""),
-        (heat([[None, None]]), ""),
         (heat(ALIKE, wrong=[(0, 0)]), ""),
         (heat(ALIKE, texts=[["x", "▼ 396"], ["395", "x"]]), ""),
     ],
 )
 def test_a_map_of_values_that_are_alike_is_a_sentence(one, words):
     assert uniform_words(one) == words
-
-
-def page(*charts, **properties):
-    sections = [Section("s", "S", charts=charts), Section("t", "T", tables=[])]
-    return Page("t", "s", [], [], sections, Rows([], []), **properties)
-
-
-CURVE = Lines("c", "C", "", "x", "y", [ChartCurve("a", [8, 16], [1.0, 2.0])])
-
-
-def test_the_first_curves_are_at_the_top_and_a_map_without_any():
-    different, lesser = heat([[1.0, 2.0]]), heat([[1.0, 2.0]], "lesser")
-    for charts, top in (
-        ([different, CURVE], [CURVE]),
-        ([different], [different]),
-        ([heat(ALIKE)], []),
-        ([heat(ALIKE), lesser], []),
-        ([heat(ALIKE), lesser, CURVE], [CURVE]),
-    ):
-        assert [*Frame.of(page(*charts)).overview] == top
-    for frame in (Frame.of(page(different, CURVE)), Frame.of(page(different, overview=[CURVE]))):
-        assert ([*frame.overview], [*frame.sections[0].charts]) == ([CURVE], [different])
-
-
-def test_twins_are_one_chart_with_a_switch_or_one_sentence():
-    share = {"key": "twin", "title": "Share [%]", "unit": "%", "twin_of": "k"}
-    twin = heat([[None, 50.0], [44.0, None]], **share)
-    html = render(page(heat([[None, 225.0], [200.0, None]]), twin))
-    assert html.count("<figure") == 1
-    (views,) = page_data(html)["views"].values()
-    assert [(name, key) for name, _, key in views] == [("GB/s", "k"), ("%", "twin")]
-    assert "50" in views[1][1]
-    (first, _) = Frame.of(page(heat(ALIKE), heat([[88.0, 88.1]], **share))).sections
-    assert first.charts == []
-    assert first.alike == [
-        "Bandwidth: 395 to 396 GB/s in all 2 cells; 88 to 88.1 % of the link limit."
-    ]
 
 
 def test_three_findings_are_at_the_top_the_most_severe_and_those_with_a_gain_first():
@@ -390,9 +288,3 @@ def test_three_findings_are_at_the_top_the_most_severe_and_those_with_a_gain_fir
     assert [one.sentence for _, own in found.more for one in own] == ["u"]
     assert [one.sentence for _, own in found.passed for one in own] == ["g"]
     assert Insights.count(found.notes) == 1
-
-
-def test_only_complete_commands_are_to_copy():
-    one = Finding("id", "look", "s", advice="Use `cclmark compare`, then `cclmark p2p -n 3`.")
-    assert Insights.command(one) == "cclmark p2p -n 3"
-    assert Insights.command(dataclasses.replace(one, advice="")) == ""

@@ -6,14 +6,12 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from cclmark.comparison.comparison_document import ratio_charts
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
 from cclmark.document.chart_model import Chart
 from cclmark.document.document_text import document_of
 from cclmark.document.naming import NamedRun, group_titles, groups_of
-from cclmark.document.peaks import peaks_of
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.schema import Explanation, Trace, TracedStage
 from cclmark.kinds.collective.charts import collective_charts
@@ -180,17 +178,6 @@ def unsure(one):
     return summarised(one, half_width=None)
 
 
-def test_a_ratio_without_an_interval_has_no_band():
-    """At one size, which takes none from the others."""
-
-    def unsure_at_one(one):
-        return unsure(one) if one.case.size_bytes == 2 << 10 else one
-
-    compared = sides(unsure_at_one, ("simple", "ctas8"))
-    charts = ratio_charts(Comparison(*compared, [], compare(*compared)))
-    require_golden("charts/ratio.txt", outline(charts))
-
-
 ALIKE = ("default-1",) * 2
 COMPARISONS = {
     "comparison": sides(),
@@ -299,12 +286,6 @@ PAGES = {
     "tuning": trials({**QUIET, RULES: ([0.8] * 3, [0.9] * 3)}, stage=PROOF, conclusion=MEAN),
     "tuning-interrupted": trials({**QUIET, RULES: ALIKE_TIMES}, stage=SEARCH),
 }
-
-
-def test_a_reference_names_its_runs():
-    names = (("a", "X"), ("b", "Y"), ("c", "X"))
-    runs = [NamedRun(name, LIBRARIES, notes(of)) for name, of in names]
-    require_golden("pages/peaks.txt", outline([peaks_of(runs), peaks_of(runs[:1])]))
 
 
 @pytest.mark.parametrize("name", PAGES)

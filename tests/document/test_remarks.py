@@ -8,11 +8,9 @@ from msgspec.structs import replace
 from cclmark.analysis.findings import findings
 from cclmark.document import remarks, soundness
 from cclmark.document.blocks import Finding
-from cclmark.document.placement_rows import PlacementRow, RowCollector
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import (
     DeviceTime,
-    Explanation,
     Footer,
     Imported,
     Verification,
@@ -75,56 +73,6 @@ RESULTS = {
 }
 
 
-def test_the_problem_of_a_case_its_reason_and_what_did_not_converge():
-    found = {}
-    for name, one in RESULTS.items():
-        convergence = remarks.convergence_text(one) if one.summary else ""
-        found[name] = [*remarks.problems(one), f"reason: {remarks.reason_text(one)}", convergence]
-    require_stated("words/problems.txt", found)
-
-
-#: Numbers of planned cases, -c, and results.
-OUTCOMES = {
-    "unknown plan": (0, 1, []),
-    "nothing yet": (2, 1, []),
-    "half of it": (2, 1, [OK]),
-    "all of it": (1, 1, [OK]),
-    "-c 0": (1, 0, [UNCHECKED]),
-    "unchecked": (1, 1, [UNCHECKED]),
-    "checked with -c 0": (1, 0, [OK]),
-    "one wrong and one late": (2, 1, [wrong(), with_status("timeout")]),
-    "others": (0, 1, [OK, *[with_status("died")] * 2, with_status("error")]),
-}
-
-
-def test_the_outcome_counts_cases_and_that_of_another_tool_names_no_option():
-    found = {}
-    for name, (planned, check, results) in OUTCOMES.items():
-        of = header(planned=planned, check=check)
-        imported = replace(of, imported=OTHER_TOOL)
-        found[name] = [remarks.outcome_of_cases(one, results) for one in (of, imported)]
-        found[name].append(remarks.without_figures_text(results))
-    require_stated("words/outcomes.txt", found)
-    assert remarks.planned_results(None) == 0
-    assert remarks.planned_results(header(planned=3, cycles=2)) == 6
-
-
-ENDINGS = {
-    "none": None,
-    "complete": END,
-    "with an exit code": Footer("", 4, 0.0),
-    "with a report": DIED,
-    "with a message": Footer("", 0, 0.0, message="done"),
-    "with a conclusion": Footer("", 0, 0.0, conclusion=["", "a", "", "b", ""]),
-}
-
-
-def test_an_ending_is_stated_with_its_code_or_message():
-    forms = (remarks.ending, remarks.ending_line, remarks.closing, remarks.conclusion_lines)
-    found = {name: [form(one) for form in forms] for name, one in ENDINGS.items()}
-    require_stated("words/endings.txt", found)
-
-
 PLANNED_2 = header(planned=2)
 JOURNALS = {
     "complete": journal(OK, of=header(planned=1)),
@@ -162,68 +110,7 @@ def launches(operation="all_reduce", *, device=True, reason="", bound=True):
     return SimpleNamespace(**names, latency=latency, launch_bound=large if bound else None)
 
 
-BARE, NONE = launches(device=False), launches(bound=False)
-WHY = launches(device=False, reason="no events")
-LAUNCHES = {
-    "costs": [launches()],
-    "barrier": [launches("barrier")],
-    "without device times": [BARE],
-    "without device times, for a reason": [WHY],
-    "none": [NONE],
-    "one of two": [NONE, BARE],
-    "both": [BARE, launches("barrier")],
-}
 FAILED = with_status("failed")
-ROOTED = of_case(operation="reduce", root=1, ranks=1, in_place=True)
-SERIES = {
-    "of one rank": PlacementRow(None, ROOTED),
-    "barrier": PlacementRow(of_case(operation="barrier", reduction=None), None),
-    "failed": PlacementRow(FAILED, None),
-    "one failed": PlacementRow(FAILED, of_case(in_place=True)),
-}
-
-
-def test_launches_half_peaks_and_series_in_words():
-    found = {
-        f"launches: {name}": remarks.all_launches_in_words(own) for name, own in LAUNCHES.items()
-    }
-    for half in (None, 512, 1024):
-        of = SimpleNamespace(half_peak_bytes=half, peak=of_case(size_bytes=1024))
-        found[f"half of the peak: {half}"] = remarks.half_peak_text(of)
-    found |= {f"series: {name}": remarks.series(row) for name, row in SERIES.items()}
-    require_stated("words/remarks.txt", found)
-
-
-OUT, IN = of_case(in_place=False), of_case(in_place=True)
-NEXT = [of_case(one, size_bytes=2048, count=512) for one in (OUT, IN)]
-OF_SHM = [of_case(OUT, ccl="shm"), of_case(IN, ccl="shm")]
-BARRIERS = [of_case(OUT, operation="barrier")] * 2
-
-
-@pytest.mark.parametrize(
-    ("results", "single", "rows"),
-    [
-        ([OUT, IN], False, "both"),
-        ([IN, OUT], False, "both"),
-        ([OUT, *NEXT], False, "out out in"),
-        ([OUT, replace(IN, cycle=1)], False, "out in"),
-        ([OUT, IN], True, "out in"),
-        (BARRIERS, False, "out out"),
-        ([OUT], False, "out"),
-        ([OUT, IN, *NEXT], False, "both both"),
-        ([OUT, OF_SHM[1], OF_SHM[0]], False, "out both"),
-    ],
-)
-def test_placements_of_a_case_share_a_row(results, single, rows):
-    collector = RowCollector(single=single)
-    found = [row for one in results for row in collector.add(one)] + collector.finish()
-    names = {(True, True): "both", (True, False): "out", (False, True): "in"}
-    places = [names[one.out_of_place is not None, one.in_place is not None] for one in found]
-    assert " ".join(places) == rows
-    assert sum(len(row.results) for row in found) == len(results)
-    assert collector.finish() == []
-
-
 FOUR_WRONG = [
     of_case(wrong(Verification(size, [WRONG])), size_bytes=size) for size in (4, 8, 16, 32)
 ]
@@ -295,25 +182,6 @@ def test_nothing_needs_a_look_only_without_findings_and_unknown_figures():
     require_stated("words/nothing-found.txt", found)
 
 
-def explained(reason, source="unknown"):
-    return replace(of_case(size_bytes=8), explanation=Explanation(0, source, reason=reason))
-
-
-def test_reasons_of_explanations_name_their_cases():
-    def said(*results):
-        return finding_lines(soundness.of_what_ran(journal(*results)))
-
-    known = explained("by a variable", "log")
-    found = {
-        "known, and one without a log": said(
-            OK, explained("", "log"), known, known, explained("no log")
-        ),
-        "three reasons": said(*map(explained, "abc")),
-        "four reasons": said(*map(explained, "abcda")),
-    }
-    require_stated("words/what-ran.txt", found)
-
-
 def noise(*results, traces=(), **settings):
     of = header(**{"precision": 0.02, "iterations": None, **settings})
     return [*soundness.of_noise(journal(*results, of=of, traces=[*traces]))]
@@ -360,7 +228,6 @@ def test_uncertain_medians_noisy_samples_and_precision_that_was_not_reached():
     [
         ((0.0, 0.03), " at the beginning"),
         ((0.4, 0.44), " together, 40% into the measurement"),
-        ((0.0, 0.99), " throughout the measurement"),
         (None, ""),
     ],
 )

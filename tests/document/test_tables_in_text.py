@@ -1,13 +1,9 @@
 """Tables in texts of any width, what continues, groups and shades them, and words for numbers."""
 
-import re
 from itertools import chain
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from cclmark.analysis.ratio import RatioEstimate
 from cclmark.document.blocks import (
     Document,
     Facts,
@@ -20,18 +16,11 @@ from cclmark.document.blocks import (
 )
 from cclmark.document.chart_model import Heat
 from cclmark.document.document_text import MarkdownLines, TextLines, table_lines
-from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
-from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import DeviceDescription
-from cclmark.kinds.overlap.document import _word_of
-from cclmark.kinds.registry import KINDS, read_journal
-from cclmark.kinds.tune.document import speed_up_words
-from cclmark.recording.output import Output
+from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import replayed
 from goldens import require_stated
 from places import H200X4, TESTS
-from samples import header_of, usual_settings
 
 JOURNALS = {
     path.stem: path
@@ -49,10 +38,6 @@ def test_no_line_of_a_kind_is_longer(name):
     for width in (100, 120):
         lines = "".join(replayed(journal, "table", View(columns=width))).splitlines()
         assert [line for line in lines if len(line) > width] == []
-
-
-def test_journals_of_all_kinds_are_looked_at():
-    assert {read_journal(path).kind for path in JOURNALS.values()} >= {*KINDS} - {"pieces"}
 
 
 def table(head, *rows, sides=None, **options):
@@ -114,72 +99,8 @@ def test_tables_of_any_width():
     require_stated("words/tables.txt", found)
 
 
-def test_a_wrapped_text_loses_no_word():
-    def words(width):
-        lines = chain(*table_lines(TABLES["long text"][0], unpainted, width))
-        return sorted(re.findall(r"\S+", " ".join(lines)))
-
-    assert words(60) == words(99) == words(None)
-
-
-def test_numbers_that_a_line_does_not_hold_follow_below():
-    head = ["name", "kind", *(f"figure{place}" for place in range(12))]
-    rows = [[name, "x", *(f"{place}.25" for place in range(12))] for name in "ab"]
-    heads, lines = table_lines(table(head, *rows, sides="<<" + ">" * 12), unpainted, 60)
-    assert max(map(len, [*heads, *lines])) <= 60
-    assert sum(line.startswith("  a ") for line in lines) > 1
-    assert {word for line in lines for word in line.split()} >= {*rows[0], *rows[1]}
-    assert {word for line in [*heads, *lines] for word in line.split()} >= {*head}
-
-
-@given(st.lists(st.lists(st.text("abc", max_size=6), min_size=3, max_size=3), max_size=4))
-def test_columns_are_as_wide_as_their_widest_cell(rows):
-    heads, lines = table_lines(table("xyz", *rows, sides="<>>"), unpainted, None)
-    widths = [max(map(len, column)) for column in zip("xyz", *rows, strict=True)]
-    for cells, line in zip([*["xyz"], *rows], [*heads, *lines], strict=True):
-        first, second, third = cells
-        expected = f"  {first:<{widths[0]}}  {second:>{widths[1]}}  {third:>{widths[2]}}"
-        assert line == expected.rstrip()
-
-
-@pytest.mark.parametrize(
-    ("columns", "expected"), [(None, 100), ("140", 140), ("0", 100), ("many", 100), ("", 100)]
-)
-def test_without_a_terminal_lines_have_the_columns_of_the_environment(
-    monkeypatch, tmp_path, columns, expected
-):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if columns is not None:
-        monkeypatch.setenv("COLUMNS", columns)
-    assert Output(tmp_path / "x").columns == expected
-    assert Output(tmp_path / "x", is_wide=True).columns is None
-
-
 def text_of(*blocks, markdown=False, **view):
     return (MarkdownLines if markdown else TextLines)(View(**view)).blocks(blocks)
-
-
-WIDE = {"widths": [3]}
-
-
-@pytest.mark.parametrize("markdown", [False, True])
-@pytest.mark.parametrize(
-    ("titles", "first", "second", "heads"),
-    [
-        ("tt", WIDE, WIDE, 1),
-        ("tu", WIDE, WIDE, 2),
-        ("tu", {**WIDE, "series": "s"}, {**WIDE, "series": "s"}, 1),
-        ("tt", {}, {}, 2),
-        ("tt", WIDE, {}, 2),
-    ],
-)
-def test_only_the_same_series_of_given_widths_continues(titles, first, second, heads, markdown):
-    parts = [
-        Table(title, ("a",), [(title,)], "<", **options)
-        for title, options in zip(titles, (first, second), strict=True)
-    ]
-    lines = text_of(*parts, markdown=markdown)
-    assert sum(line.strip() in ("a", "| a |") for line in lines) == heads
 
 
 def heat(title, **options):
@@ -232,28 +153,3 @@ def test_blocks_in_texts():
     found["outcome in 40 columns"] = [*TextLines(View(columns=40)).statements(long)]
     found["early end"] = MarkdownLines(View()).early("why")
     require_stated("words/blocks.txt", found)
-
-
-@pytest.mark.parametrize(
-    ("difference", "speed_up", "slow_down"),
-    [
-        ((-0.2, 0.01), "1.221 (1.192 to 1.252)", "0.8"),
-        ((0.001, 0.001), "no difference", "0.8"),
-        ((-0.1, 0.2), "inconclusive", "inconclusive"),
-    ],
-)
-def test_ratios_whose_interval_contains_1_are_words(difference, speed_up, slow_down):
-    ratio = RatioEstimate(*difference, 6, 0.0, 7)
-    assert speed_up_words(ratio) == speed_up
-    assert _word_of(ratio, "0.8") == slow_down
-
-
-def test_a_view_is_of_several_hosts_if_devices_are():
-    def hosts(names):
-        header = header_of(usual_settings())
-        header.devices = [
-            DeviceDescription(rank, name, "cuda", 0, "", 0) for rank, name in enumerate(names)
-        ]
-        return View(Journal(header, [])).hosts
-
-    assert [*map(hosts, ("a", "aa", "ab"))] == [False, False, True]

@@ -13,20 +13,16 @@ from cclmark.cli.rerun.rerunning import repeat_lines
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison, comparison_json
 from cclmark.document.exporters import exporter_of
-from cclmark.document.paint import ansi
 from cclmark.document.report_kind import View
 from cclmark.document.why import prediction_tables
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Condition, Explanation, Footer, Verification, WrongOutput
 from cclmark.kinds.collective.document import exporter_of_cases
-from cclmark.kinds.experiment.kind import KIND as EXPERIMENT
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.suites.checks import Judgement, Verdict
 from cclmark.suites.suite import parse_suite
 from cclmark.suites.words import VerdictTable, describe_suite, junit_xml, verdict_markdown
-from cclmark.work.items import COLLECTIVE, P2P
-from cclmark.work.variants import CONTROL, DEFAULT, Assignment, Variant
-from experiments import NOISY, QUIET, journal_of_trials, numbered
+from cclmark.work.items import COLLECTIVE
 from goldens import outline, require_golden
 from places import H200X4, TESTS
 from reports import case_text, comparison_text, exported
@@ -92,15 +88,6 @@ def test_a_row_without_a_placement_stays_in_its_columns(format):
     journal = Journal(SAMPLE.header, [OUT, IN, WRONG], footer=END)
     text = exported(exporter_of(KINDS[COLLECTIVE], format, View(journal)), journal)
     require_golden(f"texts/cases-lone.{format}.txt", below_head(text))
-
-
-def test_copies_that_failed_are_in_the_outcome():
-    run = read_journal(H200X4 / "p2p.jsonl")
-    first = run.results[0]
-    died = replace(first, status="died", reason="rank 1 died", summary=None, verification=None)
-    journal = dataclasses.replace(run, results=[died, *run.results[1:30]])
-    text = exported(exporter_of(KINDS[P2P], "table", View(journal)), journal)
-    require_golden("texts/copies-died.txt", below_head(text))
 
 
 def of_soak(cycle, time_s=1e-5, at_s=0.0, **changes):
@@ -198,43 +185,6 @@ def test_a_comparison_says_where_something_else_ran():
         text += comparison_text(shown) + comparison_text(shown, markdown=True)
         text += "".join(re.findall(r'.*"ran_.*\n', comparison_json([shown])))
     require_golden("texts/comparison-ran.txt", text)
-
-
-def trials_of_which_one_is_wrong():
-    fast, slow, wrong = (numbered(value) for value in (1, 2, 3))
-    times = {fast: ([0.5, 0.501, 0.5], QUIET[DEFAULT][1]), slow: ([2.0] * 3, [1.2] * 3)}
-    journal = journal_of_trials({**QUIET, **times, wrong: QUIET[DEFAULT]})
-    for one in journal.results:
-        if one.trial.variant == wrong:
-            one.status = "wrong"
-    return journal
-
-
-UNKNOWN = Variant((Assignment("SOME_NAME", "1"),))
-BEYOND = ([0.7, 0.75, 0.7], [0.7, 0.9, 0.7])
-FAST = ([0.5, 0.501, 0.5],) * 2
-UNSURE = {
-    DEFAULT: ([1.0, 1.5, 1.0], NOISY[DEFAULT][1]),
-    CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
-}
-ALIKE = journal_of_trials({**QUIET, numbered(8): QUIET[DEFAULT]})
-UNDECIDED = journal_of_trials({**NOISY, numbered(8): ([0.9] * 3, [0.5, 1.0, 0.5])})
-TRIALS = {
-    "colours": (trials_of_which_one_is_wrong(), "table", {"paint": ansi}),
-    "narrow": (ALIKE, "table", {"columns": 30}),
-    # An unknown setting counts only beyond the noise of the default.
-    "unknown": (journal_of_trials({**UNSURE, UNKNOWN: BEYOND, numbered(8): BEYOND}), "table", {}),
-    "unknown-faster": (journal_of_trials({**QUIET, UNKNOWN: FAST}), "table", {}),
-    "undecided": (UNDECIDED, "table", {}),
-    "undecided.md": (UNDECIDED, "markdown", {}),
-}
-
-
-@pytest.mark.parametrize("name", TRIALS)
-def test_texts_of_experiments(name):
-    journal, format, view = TRIALS[name]
-    text = exported(exporter_of(EXPERIMENT, format, View(journal, **view)), journal)
-    require_golden(f"texts/trials-{name}.txt", below_head(text))
 
 
 MISSES = [held(f"case {number}", 1e9, 100e9, -number / 100) for number in range(1, 21)]

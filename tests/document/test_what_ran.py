@@ -5,12 +5,10 @@ from msgspec.structs import replace
 
 from cclmark.document import connection_words
 from cclmark.document.explained import ran_tables, tables_of_pairs
-from cclmark.document.why import prediction_tables
 from cclmark.explain.nccl_log import BY_CALL
 from cclmark.explain.paths import CHUNK_BYTES, Route
 from cclmark.journal.schema import (
     DeviceDescription,
-    DeviceTime,
     Explanation,
     Paths,
     Relation,
@@ -95,38 +93,6 @@ def test_what_ran_in_words():
     require_stated("words/ran.txt", found)
 
 
-# Predictions.
-
-
-def predicted(size, explanation, time_s, **predicted_s):
-    by_name = {name.replace("_", " "): value for name, value in predicted_s.items()}
-    result = ran(size, replace(explanation, predicted_s=by_name))
-    return replace(result, summary=replace(result.summary, time_s=time_s))
-
-
-BOTH = [
-    predicted(2048, TREE, 30e-6, RING_SIMPLE=10e-6, TREE_LL=20e-6),
-    predicted(1024, RING, 12e-6, RING_SIMPLE=10e-6),
-]
-BELOW = predicted(8, RING, 7.5e-6, RING_SIMPLE=10e-6)
-EXACT = DeviceTime(None, replace(ONE.summary, time_s=10e-6))
-PREDICTED = {
-    "other cycles and none": [*BOTH, replace(BOTH[0], cycle=1), ran(8, RING)],
-    "placements": [*BOTH, *(replace(one, case=replace(one.case, in_place=True)) for one in BOTH)],
-    "for what did not run": [predicted(8, RING, 1e-6, TREE_LL=1e-6)],
-    "below": [BELOW],
-    "exact by the device": [replace(BELOW, device=EXACT)],
-}
-
-
-def test_predictions_stand_beside_the_time_and_the_chosen_one_is_marked():
-    found = {}
-    for name, own in PREDICTED.items():
-        tables = prediction_tables(own)
-        found[name] = [*lines_of(tables), *(f"looks: {one.looks}" for one in tables)]
-    require_stated("words/predicted.txt", found)
-
-
 # Connections.
 
 
@@ -160,11 +126,9 @@ P2P = [Route(0, other, "P2P") for other in range(1, 9)]
 NV18 = [Relation(0, 1, "NV18"), Relation(0, 2, "NV18")]
 TRANSPORTS = [
     (3, all_pairs(3), [], "all 3 pairs of ranks  P2P, 2 channels"),
-    (2, all_pairs(2), [], "ranks 0–1  P2P, 2 channels"),
     (3, [Route(1, 0, "P2P", 2), Route(0, 1, "P2P", 4)], [], "ranks 0–1  P2P, 2 to 4 channels"),
     (3, [Route(1, 2, "NET", 0)], [], "ranks 1–2  NET"),
     (9, P2P, [], "ranks 0–1, 0–2, 0–3, 0–4, 0–5, 0–6 and 2 more pairs  P2P"),
-    (9, P2P[:6], [], "ranks 0–1, 0–2, 0–3, 0–4, 0–5, 0–6  P2P"),
     (3, P2P[:2], NV18, "ranks 0–1, 0–2  P2P, devices connected by NV18"),
     (2, P2P[:1], [Relation(0, 1, "MEM")], "ranks 0–1  P2P"),
     (

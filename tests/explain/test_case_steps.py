@@ -65,28 +65,6 @@ def broken_ring():
     return traces
 
 
-def test_data_are_divided_by_the_channels_that_a_ring_has():
-    rings = (AB[0], AB[1], AB[0], AB[1])
-    found = steps_of(case_of(), traces_of(rings), everywhere(task((0, 1, 2))))
-    assert found.origin == DERIVED
-    assert [(one.ranks, one.channels) for one in found.carriers] == [
-        ((0, 1, 2, 3), 2),
-        ((0, 2, 1, 3), 1),
-    ]
-    sent = Counter()
-    for step in found.steps:
-        sent[step.path] += step.size_bytes
-    # In a ring of 4 ranks each byte passes 2 * 3 times; two thirds are on the first one.
-    assert sent[1] + sent[2] == 4096 * 6
-    assert abs(sent[1] - 2 * sent[2]) < 6 * 2 * 4 * 4
-    assert [step.stage for step in found.steps] == sorted(step.stage for step in found.steps)
-
-
-def test_only_the_rings_of_the_channels_that_ran():
-    found = steps_of(case_of(), traces_of(AB), everywhere(task((1,))))
-    assert [one.ranks for one in found.carriers] == [(0, 2, 1, 3)]
-
-
 @given(st.lists(st.permutations(range(4)), min_size=1, max_size=5), st.booleans())
 def test_all_rings_together_reduce_everything(rings, in_place):
     channels = tuple(range(len(rings)))
@@ -104,15 +82,6 @@ def test_all_rings_together_reduce_everything(rings, in_place):
             assert memory[rank, OUTPUT, part] == Counter({(other, part): 1 for other in range(4)})
     sizes = {(step.path, step.chunk): step.size_bytes for step in found.steps}
     assert sum(sizes.values()) == case.size_bytes
-
-
-def test_two_trees():
-    trees = ([-1, 0, 1, 2], [3, 2, 3, -1])
-    event = task((0, 1), algorithm="TREE", protocol="SIMPLE")
-    found = steps_of(case_of(), traces_of(trees=trees), everywhere(event))
-    assert found.algorithm == "tree SIMPLE"
-    assert {step.size_bytes for step in found.steps} == {2048}
-    assert len(found.steps) == 2 * 2 * 3
 
 
 def unknown(case, traces, tasks):
@@ -182,23 +151,3 @@ def test_messages_of_ranks_with_a_log():
         "the sends of rank 0 to rank 1 differ from its receives",
         "ranks 2-3 reported no operation",
     ]
-
-
-def lines_of(found, relations):
-    return [" ".join(line.split()) for line in step_lines(found, relations)]
-
-
-def test_the_lines_for_many_and_for_few_steps():
-    found = steps_of(case_of(), traces_of(AB), everywhere(task((0, 1))))
-    assert len(found.steps) == 2 * 24
-    lines = lines_of(found, {(a, b): "NV18" for a in range(4) for b in range(4)})
-    assert "ring 0 → 1 → 2 → 3 → 0 (1 channel)" in lines
-    assert "1–3 reduce-scatter 8 reduce 512 B P2P/CUMEM, NV18" in lines
-    assert "4–6 all-gather 8 copy 512 B P2P/CUMEM, NV18" in lines
-    assert "6 stages, 48 steps; each rank sends 6 KiB" in lines
-    sent = task((0, 1), function="Broadcast", count=4096, datatype="ncclInt8")
-    found = steps_of(case_of(operation="broadcast"), traces_of(AB), everywhere(sent))
-    lines = lines_of(found, {(0, 1): "?", (0, 2): "PIX"})
-    assert "1 broadcast 0 → 1 copy 0 of ring 1 2 KiB P2P/CUMEM" in lines
-    assert "1 broadcast 0 → 2 copy 0 of ring 2 2 KiB P2P/CUMEM, PIX" in lines
-    assert "1 broadcast 0 copy 0 of ring 1 2 KiB within the rank" in lines

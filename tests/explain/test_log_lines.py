@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from cclmark.explain.nccl_log import operations_in, paths_in
 from cclmark.launch.debugging import _Map, render
 from cclmark.rank.instruments import operations_of_log
-from cclmark.work.libraries import log_of, shipped
-from cclmark.work.library_files import Log
+from cclmark.work.libraries import log_of
 from commands import completed
 from foreign_texts import lines_of
 
@@ -50,21 +49,11 @@ def test_lines(case):
 # Logs that are cut off or are not what they seem.
 
 ON_ONE_HOST = "\n".join(next(one["text"] for one in CASES if one["what"] == "lines of one host"))
-HEAD = "node1:4711:4712 [0] NCCL INFO "
 
 
 def test_half_a_line_says_nothing():
     line = next(one["text"] for one in CASES if one["reader"] == "choices")[0]
     assert all(operations_in(line[:length]) == [] for length in range(len(line)))
-
-
-def test_messages_are_bounded_and_printable():
-    text = "".join(
-        f"n:1:1 [0] x.cc:1 NCCL WARN message {i} \x1b[31m{'x' * 999}\n" for i in range(99)
-    )
-    found = paths_in(text).messages
-    assert len(found) == 20
-    assert all(len(one) <= 300 and one.isprintable() for one in found)
 
 
 @given(st.integers(0, len(ON_ONE_HOST)))
@@ -75,25 +64,6 @@ def test_a_log_that_is_cut_off_contains_nothing_else(end):
         assert route.channels <= 2
     assert set(part.ring_next) <= set(whole.ring_next)
     assert set(part.parameters) <= set(whole.parameters)
-
-
-@given(st.text())
-def test_any_text_is_read(text):
-    paths_in(text)
-    paths_in("\n".join(HEAD + line for line in text.splitlines()))
-
-
-def test_all_groups():
-    log = Log(pattern=r"(?P<algorithm>\w+) (?P<protocol>\w+) on (?P<channels>\w+)")
-    found = operations_of_log("TREE LL on 3\nTREE LL on many\n", log)
-    assert [(one.algorithm, one.protocol, one.channels) for one in found] == [
-        ("TREE", "LL", 3),
-        ("TREE", "LL", 0),
-    ]
-
-
-def test_the_libraries_that_log():
-    assert {name for name in shipped() if log_of(name).pattern} == {"hccl", "oneccl"}
 
 
 def run_program(program):
@@ -119,16 +89,6 @@ for name in ("ring", "tree"):
 """)
     assert run.stderr.splitlines() == ["['ring']", "['tree']"]
     assert sorted(run.stdout.splitlines()) == ["before", "before in C"]
-
-
-def test_standard_output_stays_without_a_library_that_logs():
-    run = run_program("""
-from cclmark.rank.instruments import LibraryLog
-log = LibraryLog(["nccl", "unknown"])
-log.begin()
-print("after")
-""")
-    assert run.stdout == "after\n"
 
 
 # Stacks
@@ -162,11 +122,6 @@ def test_an_answer_that_ends_before_the_names_still_tells_the_modules():
     assert lines[0].startswith("libc.so.6+0x")
     assert lines[1] == "unknown code+0x10"
     assert lines[2] == "python: _batch (cclmark/rank/measure.py:103)"
-
-
-@given(st.text(alphabet=st.sampled_from('frame\taddress 0x1f\n("_ZN'), max_size=300))
-def test_nothing_that_a_rank_writes_upsets_the_reader(text):
-    render(text)
 
 
 @given(st.integers(min_value=0))

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cclmark.cli.trace.summary import step_file, step_lines
-from cclmark.explain.algorithm_steps import INPUT, OUTPUT, STAGING, MeshMessage, mesh_steps
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT, MeshMessage, mesh_steps
 from cclmark.trace.case_steps import DOCUMENTED, UNKNOWN, steps_of
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.work.cases import Case
@@ -132,17 +131,6 @@ def test_stages_of_each_rank_are_those_of_the_documents():
         )
 
     require_outcomes(Path(__file__).with_name("mesh_stages.txt"), stages)
-
-
-def test_the_origin_is_told():
-    found = steps_of(case_of("broadcast", ranks=2), traces(2), {})
-    text = "\n".join(step_lines(found, {}))
-    assert "derived from the algorithm in the library's documents, which may not have run" in text
-    assert "HCCL_BUFFSIZE" in text
-    rows = [line.split(",") for line in step_file(found, {})]
-    assert {row[-1].strip() for row in rows[1:]} == {"documented"}
-    assert {row[rows[0].index("reads")] for row in rows[1:]} == {INPUT, STAGING}
-    assert "first stage" in "".join(steps_of(case_of("alltoallv"), traces(), {}).notes)
 
 
 @pytest.mark.parametrize(

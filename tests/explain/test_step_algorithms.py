@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.explain import algorithm_steps as algorithms
-from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Message, Place, Step
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Place, Step
 from step_simulation import Memory, by_chunk, execute
 
 orders = st.integers(2, 16).flatmap(lambda ranks: st.permutations(range(ranks)))
@@ -132,19 +132,3 @@ def test_shares_are_all_of_it(elements, weights):
     assert sum(parts) == 4 * elements
     for part, weight in zip(parts, weights, strict=True):
         assert abs(part / 4 - elements * weight / sum(weights)) < 1
-
-
-def test_messages_are_the_sends():
-    by_rank = {
-        0: [Message(True, 1, 8), Message(False, 1, 4), Message(False, 2, 2)],
-        1: [Message(True, 0, 4), Message(False, 0, 8)],
-    }
-    ends = [
-        (step.source, step.destination, step.size_bytes) for step in algorithms.messages(by_rank)
-    ]
-    assert ends == [(0, 1, 8), (2, 0, 2), (1, 0, 4)]
-    assert algorithms.unmatched(by_rank) == []
-    by_rank[1].pop()
-    assert algorithms.unmatched(by_rank) == [
-        "the sends of rank 0 to rank 1 differ from its receives"
-    ]

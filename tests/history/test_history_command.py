@@ -127,46 +127,6 @@ def test_from_a_run_to_its_trend(cclmark, tmp_path):
     assert (tmp_path / "data" / "cclmark" / "history.sqlite").is_file()
 
 
-def test_a_journal_comes_back_byte_by_byte(in_file, tmp_path):
-    whole = (RUNS / "ctas8.jsonl").read_bytes()
-    cut = tmp_path / "cut.jsonl"
-    cut.write_bytes(MADE["cut"]())
-    in_file("add", RUNS / "ctas8.jsonl", cut)
-    out = tmp_path / "out.jsonl"
-    told = in_file("export", "6a7", "-o", out)
-    assert (told.out, told.err) == ("", f"cclmark: written {out}\n")
-    assert out.read_bytes() == whole
-    other = tmp_path / "other.jsonl"
-    in_file("export", FIRST, "--output", other)
-    assert other.read_bytes() == cut.read_bytes()
-    in_file("export", FIRST, "-o", "/dev/null")
-    assert in_file("export", FIRST).out.encode() == cut.read_bytes()
-
-
-def test_the_trials_of_an_experiment_are_its_cases(in_file, cclmark):
-    sizes = ("--devices", "host:2", "-b", "1K", "-e", "1K", "-n", "1", "-w", "0")
-    vary = ("--vary", "CCLMARK_SHM_INLINE_BYTES=512", "--rounds", "2")
-    journal = cclmark("experiment", "all_reduce", *sizes, *vary).journal_path
-    assert ", 6 cases (" in in_file("add", str(journal)).out
-    (run,) = json.loads(in_file("list", "--format", "json").out)["runs"]
-    assert run["cases"] == 6
-
-
-def test_a_run_is_shown_with_what_is_normal(in_file, cclmark):
-    sweep = RUNS.parent / "all_reduce.jsonl"
-    in_file("add", sweep)
-    (run,) = json.loads(in_file("list", "--format", "json").out)["runs"]
-    normal = "peaks are normal: all_reduce 99% of the reference (4 × H200, nccl-tests"
-    assert normal in in_file("show", run["run_id"]).out
-    assert normal in cclmark("export", sweep, "--format", "table").out
-    in_file("add", RUNS.parent / "p2p.jsonl")
-    copies = json.loads(in_file("list", "--operation", "p2p", "--format", "json").out)["runs"]
-    path = RUNS.parent / "p2p.jsonl"
-    there = cclmark("export", path, "--format", "table").out.replace(str(path), "JOURNAL")
-    assert in_file("show", copies[0]["run_id"]).out.endswith(there)
-    assert "normal: " in there
-
-
 def test_equal_runs_of_two_machines_of_a_kind_show_no_change(in_file):
     """Two of 169 series differ by 1.8 and 1.9 %: below what matters."""
     in_file("add", *sorted((RUNS / "collectives").glob("*.jsonl")))
@@ -209,18 +169,17 @@ def test_a_trend_for_a_program(in_file, tmp_path):
     assert found["steps"][0]["differences"] == ["driver: 580.159.04 before, 590.1 after"]
 
 
-@pytest.mark.parametrize(("answer", "left", "code"), [("n", 2, 130), ("y", 1, 0)])
-def test_on_a_terminal_it_asks(in_file, tmp_path, answer, left, code):
+def test_on_a_terminal_it_asks(in_file, tmp_path):
     in_file("add", *DEFAULTS[:2])
     mine, theirs = pty.openpty()
-    os.write(mine, f"{answer}\n".encode())
+    os.write(mine, b"n\n")
     command = ("history", "prune", "--keep", "1", "--db", str(tmp_path / "history.sqlite"))
     told = completed([sys.executable, "-m", "cclmark", *command], stdin=theirs)
     os.close(mine)
     os.close(theirs)
-    assert told.returncode == code, told.stderr
+    assert told.returncode == 130, told.stderr
     assert "This removes 1 run " in told.stderr
-    assert json.loads(in_file("list", "--format", "json").out)["total"] == left
+    assert json.loads(in_file("list", "--format", "json").out)["total"] == 2
 
 
 def test_a_damaged_database(in_file, tmp_path):
@@ -260,17 +219,6 @@ def test_a_server_with_a_password_which_is_not_repeated(cclmark, postgres_server
             assert written not in told.err + told.out
     told = cclmark("history", "list", "--db", postgres_server.url("nothing"), code=3)
     assert 'database "nothing" does not exist' in told.err
-
-
-def test_a_user_of_a_server_who_may_only_look(cclmark, postgres_server):
-    database = postgres_server.new_database()
-    cclmark("history", "add", DEFAULTS[0], "--db", postgres_server.url(database))
-    place = postgres_server.url(database, user="reader")
-    assert "permission denied" in cclmark("history", "list", "--db", place, code=3).err
-    postgres_server.sql(database, "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
-    assert FIRST[:12] in cclmark("history", "list", "--db", place).out
-    told = cclmark("history", "add", DEFAULTS[1], "--db", place, code=3)
-    assert "permission denied" in told.err
 
 
 @pytest.mark.parametrize("listens", [False, True])

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cclmark.base.errors import UsageError
 from cclmark.document.exporters import exporter_of
 from cclmark.journal.item_results import CaseResult
-from cclmark.journal.schema import Condition, Footer, Summary, Verification
+from cclmark.journal.schema import Footer, Summary, Verification
 from cclmark.kinds.collective.nccl_tests import fit
 from cclmark.kinds.registry import KINDS, read_journal
 from cclmark.report.exports import replayed
@@ -29,8 +29,6 @@ from patience import scaled
 from places import TESTS
 
 SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
-TEXTS = [path.read_text() for path in sorted((TESTS / "foreign").iterdir())]
-TEXTS += [path.read_text() for path in sorted((TESTS / "golden").glob("sample.*.txt"))]
 ALL = Given("all_reduce", None, 4, None, "float32", "sum")
 PATIENCE_S = 5.0
 
@@ -129,37 +127,10 @@ def test_text_of_ours_without_columns_for_cases_comes_back(format, half_digit_s,
         assert journal.footer.message == footer.message
 
 
-@settings(max_examples=examples(60), deadline=None)
-@given(runs(), runs(), st.booleans())
-def test_tables_of_several_numbers_of_ranks_come_back(one, other, told):
-    """Runs that were imported may hold several; what their devices are may not be known."""
-    results = one[1] + [
-        replace(result, index=len(one[1]) + result.index)
-        for result in other[1]
-        if result.case.ranks != one[1][0].case.ranks
-    ]
-    devices = max(one[0].devices, other[0].devices, key=len)
-    header = replace(one[0], devices=devices if told else [])
-    back = read(exported("nccl-tests", header, results))
-    assert {result.case for result in back.results} == {result.case for result in results}
-    found = {result.case: result.summary.busbw_bytes_per_s for result in back.results}
-    for was in results:
-        if was.summary.time_s * 1e6 < 1e5:  # of longer ones the digits are few
-            assert found[was.case] == pytest.approx(was.summary.busbw_bytes_per_s, rel=0.01)
-    ranks, back_ranks = ([device.rank for device in one.devices] for one in (header, back.header))
-    assert back_ranks == ranks
-
-
 @each_journal
 def test_json_of_ours_is_the_journal_again(file):
     journal = read_journal(file)
     assert read("".join(replayed(journal, "json")).encode()) == journal
-
-
-def test_json_of_a_soak_has_the_conditions_of_its_devices():
-    soak = read_journal(TESTS / "golden" / "sample.jsonl")
-    soak.conditions = [Condition(0, 0, 0, 1.7e9, clock_hz=1.9e9), Condition(1, 0, 0, 1.7e9)]
-    assert read("".join(replayed(soak, "json")).encode()) == soak
 
 
 NUMBERS = (
@@ -418,10 +389,8 @@ def test_what_no_tool_wrote_is_refused(content):
             read(content, format, ALL)
 
 
-@pytest.mark.parametrize(
-    "piece", [" ", "a", "1", "#", "# ", "|", "{", "[", "1 ", "-", "\x1b[", "Comm size: ", "1:", "."]
-)
-@pytest.mark.parametrize("start", ["", "#  size  count  type  time  time\n", "Comm size: ", '{"'])
+@pytest.mark.parametrize("piece", [" ", "a", "#", "|", "{", "1 ", "\x1b[", "Comm size: ", "1:"])
+@pytest.mark.parametrize("start", ["", "#  size  count  type  time  time\n"])
 def test_long_texts_take_no_long_time(piece, start):
     content = (start + piece * (60_000 // len(piece))).encode()
     for format in (None, *IMPORTERS):
@@ -431,7 +400,7 @@ def test_long_texts_take_no_long_time(piece, start):
         assert time.process_time() - began_s < scaled(PATIENCE_S)
 
 
-@pytest.mark.parametrize("piece", ["a", "a_", "key", "a.", "1:"])
+@pytest.mark.parametrize("piece", ["a_", "1:"])
 def test_a_line_of_a_kind_of_host_name_costs_no_more_than_its_length(piece):
     """The library's log may begin anywhere in a line, with a host's name."""
     text = (TESTS / "foreign" / "nccl-tests-2.19.txt").read_text()

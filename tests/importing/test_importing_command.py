@@ -79,29 +79,6 @@ def test_what_commands_print(cclmark, tmp_path, name):
     assert name != "import-refused" or before.keys() == {*tmp_path.iterdir()}
 
 
-def test_a_text_of_several_nodes_or_a_cut_one_is_as_many_runs(cclmark, tmp_path):
-    found = {}
-    for name in ("two-nodes", "cut"):
-        (tmp_path / f"{name}.log").write_bytes(MADE[name]())
-        cclmark("import", f"{name}.log", "--directory", name)
-        found[name] = [read_journal(path) for path in sorted((tmp_path / name).iterdir())]
-    hosts = [one.header.devices[0].host for one in found["two-nodes"]]
-    assert hosts == ["h200-host", "h200-host", "other", "other"]
-    assert [one.footer is None for one in found["cut"]] == [False, True]
-
-
-def test_results_of_one_device_are_cycles(cclmark, tmp_path):
-    ours = [str(TEXTS / "flagcx-c550.txt"), str(tmp_path / "again-c550.txt")]
-    (tmp_path / "again-c550.txt").write_bytes(MADE["again-c550"]())
-    cclmark("import", *ours, "--operation", "all_reduce", "--device", "C550", "-o", "both.jsonl")
-    journal = read_journal(tmp_path / "both.jsonl")
-    assert {one.cycle for one in journal.results} == {0, 1}
-    assert {one.name for one in journal.header.devices} == {"C550"}
-    # Notices name the file and not where it lay.
-    assert not [one for one in journal.header.notices if "/" in one.partition(": ")[0]]
-    assert [one for one in journal.header.notices if one.startswith("again-c550.txt: line")]
-
-
 def test_without_any_device_every_format_still_has_something_to_say(cclmark):
     cclmark("import", str(TEXTS / "all-reduce-bench.txt"), "-o", "old.jsonl")
     for name in ("table", "json", "csv", "markdown", "parquet", "prometheus", "nccl-tests"):
@@ -109,21 +86,6 @@ def test_without_any_device_every_format_still_has_something_to_say(cclmark):
     for name in ("flagcx", "hccl"):
         assert cclmark("export", "old.jsonl", "--format", name).out.count("\n") > 20
     assert "cclmark 0.1.0  32 ranks\n" in cclmark("export", "old.jsonl", "--format", "table").out
-
-
-def test_several_texts_of_one_run_come_into_one_journal(cclmark, tmp_path):
-    blocks = Path(NEWEST).read_text().split("# nccl-tests version")
-    for name, block in zip(("reduce.txt", "gather.txt"), blocks[1:], strict=True):
-        (tmp_path / name).write_text("# nccl-tests version" + block)
-    cclmark("import", "reduce.txt", "gather.txt", "-o", "both.jsonl")
-    both = read_journal(tmp_path / "both.jsonl")
-    assert len(both.results) == 56
-    assert [one.index for one in both.results] == list(range(56))
-    assert both.header.imported.file == "reduce.txt, gather.txt"
-    assert both.header.planned_cases == 56
-    refused = cclmark("import", "reduce.txt", str(TEXTS / "nccl-tests.json"), "-o", "x", code=2)
-    assert "are not of the same run: tool" in refused.message
-    assert not (tmp_path / "x").exists()
 
 
 def test_from_a_pipe(tmp_path):

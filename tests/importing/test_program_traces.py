@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
 from cclmark_importers import trace_events
-from cclmark_importers.execution_trace import is_execution_trace
 from cclmark_importers.importers import import_traces, trace_format
-from cclmark_importers.inspector import read_inspector
 from cclmark_importers.kineto import read_kineto
 from cclmark_importers.trace_events import read_events
 from examples import examples
@@ -151,23 +149,6 @@ def test_other_files_are_no_traces():
         assert trace_format(content) == ""
 
 
-def test_an_operation_of_inspector_begins_with_its_first_channel():
-    (process,) = read_inspector(BytesIO(INSPECTOR), "a.log", 0)
-    begin_ns = 1752867229235059 * 1000
-    assert (process.calls[0].begin_ns, process.calls[0].end_ns) == (begin_ns, begin_ns + 200_000)
-
-
-def test_execution_traces_are_distinct_from_those_of_the_profiler():
-    assert is_execution_trace(gzip.compress(b'{"schema": "1.1.1", "nodes": []}'))
-    assert not is_execution_trace(b'{"schemaVersion": 1, "traceEvents": []}')
-
-
-@given(st.binary(max_size=80) | st.text(max_size=80).map(str.encode))
-def test_no_bytes_are_too_odd_to_be_recognised(content):
-    assert trace_format(VERSION + content) in ("", "execution-trace")
-    trace_format(content)
-
-
 @given(st.integers(0, len(KINETO) - 1))
 def test_a_trace_that_is_cut_off_anywhere_is_refused(length):
     with pytest.raises(UsageError):
@@ -199,28 +180,3 @@ def test_thousands_of_faults(format, content):
                 assert str(result.profiled.size_bytes)
                 assert result.profiled.count >= 0
                 assert all((one.total_s or 0) >= 0 for one in result.figures)
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
-NAMES = st.sampled_from(
-    [
-        *("Collective name", "In msg nelems", "dtype", "Group size", "Process Group Ranks"),
-        *("Seq", "stream"),
-    ]
-)
-
-
-@given(st.dictionaries(NAMES, VALUES), VALUES)
-def test_any_values_of_arguments_are_read_or_refused(arguments, rank):
-    event = collective("allreduce", 1, 2, 64)
-    event["args"] = {**event["args"], **arguments}
-    info = {"rank": rank, "backend": rank, "nccl_version": rank}
-    content = json.dumps({"traceEvents": [event], "distributedInfo": info}).encode()
-    with suppress(UsageError):
-        import_traces([trace_file(content)], "kineto")

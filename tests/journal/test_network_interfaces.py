@@ -1,20 +1,16 @@
-"""Network interfaces in a sysfs that is made here, and what info and pages show of them."""
+"""Network interfaces in a sysfs that is made here, and what pages show of them."""
 
 import dataclasses
 import os
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
-from cclmark.cli.info.run import inventory_text, screen_text
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.drawings import places_of_devices
 from cclmark.document.page.page import render
-from cclmark.journal.machine import describe_machine
 from cclmark.journal.network_interfaces import network_interfaces, pci_path
-from cclmark.journal.schema import Machine, NetworkInterface
-from cclmark.rank.probe import Inventory
+from cclmark.journal.schema import NetworkInterface
 from cclmark.report.run_page import page_of
 from reports import COLLECTIVES
 
@@ -119,13 +115,6 @@ def test_what_cannot_be_read_is_unknown(sysfs, tmp_path):
     assert {(one.rate_bits_per_s, one.numa_node) for one in found} == {(0.0, -1)}
 
 
-def test_the_machine_has_them():
-    machine = describe_machine()
-    assert machine.interfaces == network_interfaces()
-    assert machine.processors >= 1
-    assert machine.memory_bytes > 1 << 28
-
-
 def with_interfaces(sysfs):
     header = COLLECTIVES.header
     machine = replace(header.machine, interfaces=network_interfaces(sysfs), numa_nodes=2)
@@ -148,19 +137,9 @@ def test_pages_draw_them_beside_the_devices_of_their_switch_and_node(sysfs):
         "eno1 Ethernet 25 Gb/s",
     ]
 
-    def within(name, outer):
-        box, around = by_name[name], by_name[outer]
-        return (
-            around.x < box.x
-            and around.y < box.y
-            and box.x + box.width < around.x + around.width
-            and box.y + box.height < around.y + around.height
-        )
-
-    assert within("mlx5_0 (ib0) InfiniBand 400 Gb/s", "PCIe switch 0000:16:00.0")
-    assert within("PCIe switch 0000:16:00.0", "NUMA node 0")
-    assert within("eno1 Ethernet 25 Gb/s", "NUMA node 1")
-    switch = by_name["PCIe switch 0000:16:00.0"]
+    switch, node = by_name["PCIe switch 0000:16:00.0"], by_name["NUMA node 0"]
+    assert node.x < switch.x < switch.x + switch.width < node.x + node.width
+    assert switch.y + switch.height < node.y + node.height
     nodes = {one.label: one for one in drawn.nodes}
     assert len(nodes) == len(COLLECTIVES.header.devices)
     assert switch.y < nodes["0"].y < switch.y + switch.height
@@ -170,21 +149,3 @@ def test_pages_draw_them_beside_the_devices_of_their_switch_and_node(sysfs):
         assert one.x + one.width <= drawn.width
     journal = dataclasses.replace(COLLECTIVES, header=with_interfaces(sysfs))
     assert "mlx5_0 (ib0) InfiniBand 400 Gb/s" in render(page_of([NamedRun("", journal)]))
-
-
-def test_journals_without_them_are_drawn_and_read_as_before():
-    assert places_of_devices(COLLECTIVES.header) == []
-    old = msgspec.json.encode(COLLECTIVES.header.machine)
-    assert b"interfaces" not in old
-    assert msgspec.json.decode(old, type=Machine).interfaces == []
-
-
-def test_info_names_them(sysfs):
-    machine = replace(COLLECTIVES.header.machine, interfaces=network_interfaces(sysfs))
-    found = Inventory([], [], {}, "")
-    screen = screen_text(machine, found, [], [])
-    assert "Network     mlx5_0          1 × InfiniBand 400 Gb/s, active\n" in screen
-    assert "2 × RoCE 2.5 Gb/s, down\n" in screen
-    every = inventory_text(machine, found, [], [])
-    assert f"  mlx5_0 (ib0)  InfiniBand 400 Gb/s, active, PCI {HCA}, NUMA node 0\n" in every
-    assert "  eth0  Ethernet, up, PCI 0000:00:03.0\n" in every

@@ -46,12 +46,9 @@ def test_what_users_give_an_mpirun_is_kept():
     theirs = {
         "FI_PROVIDER": "tcp",
         "MPIR_CVAR_CH4_NETMOD": "ofi",
-        "OMPI_MCA_btl": "self,vader",
         "OMPI_MCA_btl_tcp_if_include": "eth0",
-        "OMPI_MCA_coll_hcoll_enable": "0",
         "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
         "OMPI_MCA_hwloc_base_binding_policy": "core",
-        "OMPI_MCA_mpi_leave_pinned": "1",
         "OMPI_MCA_osc": "ucx",
         "OMPI_MCA_pml": "ob1",
         "UCX_TLS": "tcp",
@@ -96,17 +93,10 @@ def test_a_journal_that_another_run_is_about_to_begin_is_not_taken_over(tmp_path
     JournalWriter(path).close(keep=False)
 
 
-def test_a_journal_that_never_began_is_taken_away(tmp_path):
-    path = tmp_path / "run.jsonl"
-    JournalWriter(path).close(keep=False)
-    assert not path.exists()
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (b"", "x is empty: not a journal of cclmark"),
-        (b"\n\n", "x is empty: not a journal of cclmark"),
         (b'{"type":"header","schema_version":99}\n', "x has schema 99, newer than"),
         (b'{"type":"header","schema_ver', "incomplete: cut off after 28 bytes"),
         (b'{"type":"footer"}', "x is not a journal of cclmark: it begins with"),
@@ -114,7 +104,6 @@ def test_a_journal_that_never_began_is_taken_away(tmp_path):
         (b"PK\x03\x04....", "it is compressed: unzip it first"),
         ("{}".encode("utf-16"), "it is UTF-16: save it as UTF-8"),
         (bytes(range(128, 255)), "it is binary"),
-        (b"\x00\x01\x02", "it is binary"),
         (("x" * 39 + "é").encode(), "it begins with 'xxx"),
         (b"hello\n", "it begins with 'hello'"),
         # What other tools print.
@@ -199,25 +188,12 @@ def test_secrets_are_hidden_once(value):
     [
         (
             b'"samples":25',
-            (
-                *(b'"samples":9223372036854775808', b'"samples":\t9223372036854775808'),
-                *(
-                    b'"samples":25,"new":-9223372036854775809',
-                    b'"samples":25,"new": -9223372036854775809',
-                ),
-            ),
+            (b'"samples":\t9223372036854775808', b'"samples":25,"new":-9223372036854775809'),
         ),
-        (
-            b'"min_s":1.1931e-05',
-            (b'"min_s":1e101', b'"min_s":1E101', b'"min_s":1e+101', b'"min_s":1E+101'),
-        ),
+        (b'"min_s":1.1931e-05', (b'"min_s":1e101', b'"min_s":1E+101')),
         (
             b"[1.32e-05,1.31e-05,",
-            (
-                *(b"[9223372036854775808,1.31e-05,", b"[ 9223372036854775808,1.31e-05,"),
-                *(b"[1.32e-05,9223372036854775808,", b"[1.32e-05, 9223372036854775808,"),
-                b"[1.32e-05,1e101,",
-            ),
+            (b"[9223372036854775808,1.31e-05,", b"[1.32e-05, 9223372036854775808,"),
         ),
     ],
     ids=["a whole number", "a number", "a list"],
@@ -232,9 +208,3 @@ def test_a_line_with_a_number_too_long_to_compute_with_is_damaged(field, texts):
         assert (journal.results, journal.damaged_lines) == ([], 1), text
     longest = line.replace(b'"samples":25', b'"samples":9223372036854775807')
     assert len(parse_journal([header, longest], "x.jsonl").results) == 1
-
-
-def test_long_values_take_no_time():
-    # With backtracking over all of it, each would outlast this test's time-out.
-    for value in ("a@", "http://x", "://", "key", "-----BEGIN", "aB3", "bearer ", "key= ", " "):
-        without_secrets(value * 100_000)

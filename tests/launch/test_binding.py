@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.base.errors import MissingError, UsageError
-from cclmark.document.head import binding_lines
 from cclmark.journal.method import is_of_method, unusual_method
 from cclmark.journal.resume import differing_settings
-from cclmark.journal.schema import DeviceDescription
 from cclmark.launch.attempt import one_of_each, plan_processors
 from cclmark.launch.rank_messages import unbound_ranks
 from cclmark.rank import rank_binding
@@ -118,11 +115,6 @@ def test_plans():
     require_golden("processor_plans.txt", outline(found))
 
 
-def test_ranks_with_fewer_processors_choose_first():
-    assert one_of_each([[0, 1], [0]], [0, 0]) == ([[1], [0]], set())
-    assert one_of_each([[0, 1], [0, 2], [0, 2]], [0] * 3)[0][0] == [1]
-
-
 @given(
     usable=st.lists(st.lists(st.integers(0, 4), unique=True), min_size=1, max_size=5),
     on_second=st.integers(0, 5),
@@ -143,38 +135,12 @@ def test_a_host_is_crowded_only_where_no_choice_fits(usable, on_second):
     assert plan("ranks:0=0-1;1=0", [[0, 1]] * 2).crowded == set()
 
 
-SIX = "ranks:0=0;1=1;2=2;3=3;4=4;5=5"
-
-
-@pytest.mark.parametrize(
-    ("bind", "processors", "lines"),
-    [
-        ("", ["0", "1"], []),
-        ("none", ["0-3"] * 2, ["none: ranks 0-1 → 0-3"]),
-        ("numa", ["0-1", "2-3", "0-1"], ["numa: ranks 0,2 → 0-1; rank 1 → 2-3"]),
-        ("numa", ["", ""], ["numa"]),
-        (
-            *(SIX, list("012345")),
-            ["listed: rank 0 → 0; rank 1 → 1; rank 2 → 2; rank 3 → 3; … and 2 more lists of "
-             "processors"],
-        ),
-    ],
-)  # fmt: skip
-def test_the_head_shows_what_each_rank_has(bind, processors, lines):
-    devices = [
-        DeviceDescription(rank, "h", "host", rank, "host", 1, processors=own)
-        for rank, own in enumerate(processors)
-    ]
-    assert binding_lines(replace(header_of(usual_settings(bind=bind)), devices=devices)) == lines
-
-
 def test_a_binding_is_part_of_the_method():
     def method(**changes):
         return unusual_method(header_of(usual_settings(**changes)))
 
     assert method() == []
     assert method(bind="numa") == ["binding numa"]
-    assert method(bind="ranks:0=0-7;1=8-15") == ["binding ranks:0=0-7;1=8-15"]
     long = [
         method(bind=f"ranks:{';'.join(f'{rank}={rank + first}' for rank in range(64))}")
         for first in (0, 1)
@@ -228,12 +194,9 @@ def test_a_rank_of_the_host_gets_a_node(bound):
 @pytest.mark.parametrize(
     ("buses", "inherited", "own", "reason"),
     [
-        (["near"], range(8), [{4, 5, 6, 7}], ""),
         (["near"], [0, 5], [{5}], ""),
         (["near", "far"], range(6), [{0, 1, 2, 3, 4, 5}], ""),
-        (["unknown"], range(8), [], "does not report the NUMA node"),
         (["near", "unknown"], range(8), [], "does not report the NUMA node"),
-        ([""], range(8), [], "does not report the NUMA node"),
         (["near"], [0, 1], [], "binding excludes the NUMA node"),
     ],
 )

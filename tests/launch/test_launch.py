@@ -7,20 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from cclmark.base.errors import MissingError, UnreadError
+from cclmark.explain.operation import Operation
 from cclmark.kinds.registry import KINDS
 from cclmark.launch.attempt import Attempt, ProcessWatch, RankWatch
-from cclmark.launch.coordinator import Coordinator, RankLayout, name_apart
-from cclmark.launch.devices import choose_devices, quick_cuda_count
+from cclmark.launch.coordinator import Coordinator, name_apart
+from cclmark.launch.devices import choose_devices
 from cclmark.launch.diagnosis import RankState, diagnose, exit_kind, verdict
+from cclmark.launch.rank_messages import explanation_of
+from cclmark.launch.ranks import _early_runtime
 from cclmark.launch.request import Request, ResultDelivery
 from cclmark.rendezvous.board import PHASES, Board, Operations, Status
-from cclmark.rendezvous.messages import Failed, Interrupted, RankStatus
+from cclmark.rendezvous.messages import Explained, Failed, Interrupted, Job, RankStatus
 from cclmark.work.cases import Case
 from cclmark.work.items import COLLECTIVE
-from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, RUNTIMES, parse_devices
+from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, parse_devices
 from goldens import outline, refusal, require_golden, require_outcomes
 from places import REPOSITORY
 
@@ -74,12 +78,6 @@ def only(*present):
     return probe
 
 
-def test_the_first_runtime_with_devices_is_measured_without_being_named():
-    for runtime in set(RUNTIMES) - {"host"}:
-        choice = chosen("", None, only(runtime))
-        assert (choice.runtime, choice.indices) == (runtime, (0, 1))
-
-
 def test_the_engine_reads_the_variables_of_the_table():
     """The engine has a table of the runtimes too: names, files, functions."""
     texts = [path.read_text() for path in (ENGINE / "device").glob("*.cpp")]
@@ -102,25 +100,6 @@ def test_devices_that_cannot_be_used_are_not_replaced_by_the_host(monkeypatch, r
     with pytest.raises(MissingError, match="its driver finds no device"):
         chosen("", None, only())
     assert chosen("host", 2, none).runtime == "host"
-
-
-def test_the_quick_count_never_guesses(monkeypatch):
-    answers = [True]
-    monkeypatch.setattr(f"{DEVICES}._cuda_driver_loads", lambda: answers[-1])
-    monkeypatch.setattr(f"{DEVICES}._device_nodes", lambda pattern: NODES)
-    monkeypatch.delenv("CCLMARK_CUDA_LIBRARY", raising=False)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert quick_cuda_count() == 2
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert quick_cuda_count() == 1
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-1234,MIG-5")
-    assert quick_cuda_count() is None
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    answers.append(False)
-    assert quick_cuda_count() is None
-    answers.append(True)
-    monkeypatch.setenv("CCLMARK_CUDA_LIBRARY", "/fake")
-    assert quick_cuda_count() is None
 
 
 def state(rank, **changes):
@@ -183,16 +162,6 @@ def test_the_ranks_of_a_lost_process_are_not_waited_for(why, waits):
     ranks.rank_statuses = {1: RankStatus(1, 101, "timing", 0, 0, 0.1, False, None, False)}
     processes = ProcessWatch(coordinator, messages, ranks)
     assert ranks.any_can_report(processes.lost_ranks()) is waits
-
-
-def test_ranks_are_in_start_up_before_they_are_started():
-    """A launcher's signal may arrive so early."""
-    request = Request(chosen("host:2", None, four), None, {}, KINDS[COLLECTIVE])
-    coordinator, layout = SimpleNamespace(hosts=[None]), RankLayout([0, 0], [0, 0])
-    messages = SimpleNamespace(failures={}, finished={})
-    states = RankWatch(request, coordinator, layout, messages).states((), {})
-    found = [(one.rank, one.device, one.pid, one.status.phase) for one in states]
-    assert found == [(rank, f"host:{rank}", 0, "start-up") for rank in (0, 1)]
 
 
 def test_a_process_that_died_goes_before_those_that_a_launcher_ended_for_it():
@@ -379,3 +348,75 @@ def test_the_diagnosis_begins_with_the_rank_to_blame():
         for name, states in DIAGNOSES.items()
     }
     require_golden("diagnoses.txt", outline(found))
+
+
+# One explanation out of what the ranks observed.
+
+
+RING = Operation("AllReduce", "Float32", 256, -1, "ring", "RING", "LL", 4)
+SEND = Operation("Send", "Float32", 64, 1, "send/recv", "", "", 2)
+
+
+def part(rank, *operations, source="plug-in", reason="", is_silent=False):
+    return Explained(
+        *(source, reason, list(operations), {"RING LL": 7e-6}),
+        **{"rank": rank, "token": b"", "index": 3, "is_silent": is_silent},
+    )
+
+
+TREE = Operation("AllReduce", "Float32", 256, -1, "tree", "TREE", "LL", 1)
+RECEIVED = Operation("Recv", "Float32", 64, 0, "send/recv", "", "", 4)
+LOGGED = [Operation("allreduce", "", 0, -1, one, one, "", 0) for one in ("ring", "tree")]
+IGNORED = part(0, source="unknown", reason="r"), part(1, source="unknown", reason="r")
+IGNORED[0].ignored = {"A": "it requires B", "C": "no file"}
+IGNORED[1].ignored = {"A": "it requires B"}
+PARTS = {
+    "ranks that agree": [part(0, RING), part(1, RING)],
+    "a rank that ran something else": [part(0, RING), part(1, TREE)],
+    "a rank that reported nothing": [part(0, RING), part(1, reason="the log is full")],
+    # The log lines of rank 0 do not hide that only the plug-in of rank 1 has reported.
+    "a silent first rank": [
+        part(0, RING, source="log", is_silent=True),
+        *(part(1, RING), part(2, RING)),
+    ],
+    "settings that no rank uses": IGNORED,
+    "silent ranks": [part(0, reason="other"), part(1, reason="no event", is_silent=True)],
+    "a reason of ranks that know": [part(rank, RING, reason="not called") for rank in (0, 1)],
+    "messages, which may differ": [part(0, SEND), part(1, RECEIVED)],
+    "the log of one rank": [
+        part(0, RING, source="log"),
+        part(1, source="unknown", reason="none"),
+    ],
+    "logs that differ": [part(rank, one, source="log") for rank, one in enumerate(LOGGED)],
+    "what is selected": [
+        part(rank, RING, source="variables", reason="a setting") for rank in (0, 1)
+    ],
+    "nothing known": [part(rank, source="unknown", reason="no interface") for rank in (0, 1)],
+}
+
+
+def test_explanations():
+    found = {name: explanation_of(parts) for name, parts in PARTS.items()}
+    doubtful = [name for name, one in found.items() if one.is_doubtful]
+    require_golden("explanations.txt", outline({**found, "doubtful": doubtful}))
+
+
+# The command of a rank's process, and what it does before the rank's modules are imported.
+
+
+REQUIRED = [one.name for one in msgspec.structs.fields(Job) if one.required]
+
+
+@pytest.mark.parametrize(
+    ("fields", "arguments"),
+    [
+        ({"runtime": "cuda"}, ["--runtime", "cuda"]),
+        ({"runtime": "host"}, []),
+        # The rank sets variables first, which a driver may read when it is initialised.
+        ({"runtime": "cuda", "environment": {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}}, []),
+        ({"runtime": "cuda", "explain": True}, []),
+        ({"runtime": "cuda", "traced_operations": 3}, []),
+    ],
+)
+def test_a_runtime_loads_early_only_if_the_rank_sets_no_variables(fields, arguments):
+    assert _early_runtime(Job(**(dict.fromkeys(REQUIRED) | fields))) == arguments

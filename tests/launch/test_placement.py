@@ -85,18 +85,6 @@ def test_environments_of_processes():
     require_outcomes(HERE / "environments.txt", lambda line: refusal(told, line))
 
 
-STALE = {"RANK": "0", "WORLD_SIZE": "1"}
-
-
-def test_a_launcher_of_one_process_that_starts_a_launcher_is_nothing_odd():
-    """As the mpirun in the one pod of a job, or in a task of srun."""
-    (outer,) = CAPTURED["srun-1-task"]["tasks"]
-    for task in CAPTURED["openmpi"]["tasks"]:
-        placement = find_placement({**outer["environment"], **STALE, **task["environment"]})
-        assert placement.launcher == "Open MPI's mpirun"
-        assert placement.notices == placement.others == ()
-
-
 @given(st.dictionaries(st.sampled_from([*PODS, "LOCAL_RANK", "LOCAL_WORLD_SIZE"]), st.text()))
 def test_whatever_the_environment_holds_is_told_apart_or_refused(env):
     try:
@@ -137,11 +125,6 @@ def test_a_process_takes_its_share():
     require_outcomes(HERE / "shares.txt", share)
 
 
-def test_a_process_that_sees_its_share_only_takes_it():
-    chosen = choose_own_devices(place(3, 4), parse_devices("cuda"), None, lambda runtime: 1)
-    assert chosen.indices == (0,)
-
-
 def test_a_process_without_accelerators_takes_the_host_unless_a_number_is_given():
     def own(text, count, *places):
         chosen = choose_own_devices(place(*places), parse_devices(text), count, lambda runtime: 0)
@@ -168,7 +151,6 @@ def coordinator(launcher, *, by_mpi, devices_each=1):
     ("launcher", "by_mpi", "devices_each", "ccl"),
     [
         ("srun", True, 1, "mpi"),
-        ("srun", False, 1, "torch:gloo"),
         ("torchrun", False, 1, "torch:gloo"),
         ("Open MPI's mpirun", True, 1, "mpi"),
         ("Open MPI's mpirun", True, 2, "torch:gloo"),
@@ -196,10 +178,3 @@ def test_addresses_of_ours_are_reached_from_here():
     for address in filter(None, addresses.values()):
         # An address of one's own is reached through the kernel, from that address.
         assert addresses[interface_towards(address)] == address
-
-
-def test_what_is_no_address_or_interface_leads_nowhere():
-    for address in ("::1", "no-such-host.invalid", "300.1.1.1"):
-        assert interface_towards(address) is None
-    assert address_of("no-such-interface-of-any-host") is None
-    assert not is_own("192.0.2.1")

@@ -188,9 +188,7 @@ def test_what_is_told_of_answers():
     [
         ("ENABLE", "0", "RAS is off: NCCL_RAS_ENABLE=0"),
         ("ADDR", "nowhere", "cannot read NCCL_RAS_ADDR=nowhere"),
-        ("ADDR", "a:99999", "cannot read NCCL_RAS_ADDR=a:99999"),
         ("ADDR", "127.0.0.1:1", "127.0.0.1:1: Connection refused"),
-        ("ADDR", "[::1]:1", "::1:1: "),
         ("ADDR", "\u00fc" * 80 + ":5", ": "),
     ],
 )
@@ -257,11 +255,3 @@ def test_whatever_goes_wrong_is_a_short_reason_in_time(monkeypatch, options, rea
     assert len(report.reason) < 300
     assert not report.laggards
     assert report.still is None
-
-
-def test_what_came_of_a_text_that_takes_too_long_is_kept():
-    with Server(send=slowly(0.2)) as server:
-        report = ask_ras((), server.environment, deadline_s=0.5)
-    assert report.text
-    assert TEXT.startswith(report.text)
-    assert "no answer in time" in report.reason

@@ -8,9 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from cclmark.cli.commands import COMMANDS, GROUPS, commands_with, load_command
+from cclmark.cli.commands import COMMANDS, GROUPS, load_command
 from cclmark.cli.main import app
-from cclmark.work.operations import COLLECTIVES
 from commands import completed
 from goldens import require_outcomes
 from places import REPOSITORY
@@ -55,26 +54,6 @@ def test_the_summary_is_the_first_sentence_of_the_help(name):
     command = load_command(name)
     assert command.name == name
     assert command.get_short_help_str(_WHOLE) == COMMANDS[name].summary
-
-
-def test_every_command_is_found_by_its_name():
-    context = click.Context(app)
-    assert app.list_commands(context) == list(COMMANDS)
-    for name in COMMANDS:
-        command = app.get_command(context, name)
-        assert command is not None
-        assert command.name == name
-        assert command is app.get_command(context, name)
-    assert app.get_command(context, "nonsense") is None
-
-
-def test_the_commands_of_a_group_are_listed_in_order():
-    for name, commands in (
-        ("history", "add list show trend export prune"),
-        ("references", "list show check add remove"),
-    ):
-        group = load_command(name)
-        assert group.list_commands(click.Context(group)) == commands.split()
 
 
 _REFUSED = "from contextlib import suppress\nimport click\nwith suppress(click.UsageError):"
@@ -168,28 +147,6 @@ def test_the_whole_help_has_every_option_and_all_names():
         assert missing == [], name
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("all_reduce", "-b -e -f -g --devices --ccl -d -o -n --timing --format --dry-run"),
-        ("broadcast", "-b -e -f -g --devices --ccl -d -r -n --timing --format --dry-run"),
-        ("alltoallv", "-b -e -f -g --devices --ccl -d --pattern -n --timing --format --dry-run"),
-        ("barrier", "-g --devices --ccl -n --timing --format --dry-run"),
-        ("experiment", "--vary --library --bisect --rounds -b -e"),
-    ],
-)
-def test_the_first_options_are_those_of_the_operation_in_the_order_of_use(name, options):
-    command = load_command(name)
-    shown = command.screen(click.Context(command, info_name=name, terminal_width=78))
-    first = re.findall(r"^  (--?[\w-]+)", shown.partition("Options:\n")[2], re.MULTILINE)
-    assert " ".join(first).startswith(options)
-    whole = command.get_help(click.Context(command, info_name=name))
-    has = {"all_reduce": "-o --pieces", "broadcast": "-r --pieces", "alltoallv": "--pattern"}
-    for option in ("-o", "-r", "--pattern", "--pieces") if name in COLLECTIVES else ():
-        is_listed = re.search(rf"^  {option}[ ,]", whole, re.MULTILINE) is not None
-        assert is_listed == (option in has.get(name, "").split()), option
-
-
 def test_what_a_command_lacks_is_refused_with_the_reason_and_the_way():
     """Also: only a close name of an option is suggested, and the command that has an option."""
 
@@ -210,32 +167,3 @@ def test_the_page_of_commands_lists_them_in_their_groups():
         for word in re.findall(r"[`*]+(\w+)", line.split(" | ")[0])
     )
     assert [*listed] == [word for title, group in GROUPS.items() for word in (title, *group)]
-
-
-@pytest.mark.parametrize(
-    "name", ["all_reduce", "collectives", "memory", "overlap", "p2p", "pairs", "torch"]
-)
-def test_an_example_fits_a_line_of_80_columns(name):
-    loaded = load_command(name)
-    inner = loaded.commands.items() if isinstance(loaded, click.Group) else []
-    for own, one in [(name, loaded), *inner]:
-        shown = one.get_help(click.Context(one, info_name=own)).splitlines()
-        examples = [line for line in shown if line.startswith("  cclmark ")]
-        assert examples or inner
-        assert max(map(len, examples), default=0) <= 80
-
-
-def test_the_help_of_barrier_has_no_sizes_and_no_elements():
-    barrier = load_command("barrier")
-    text = barrier.get_help(click.Context(barrier, info_name="barrier"))
-    for word in ("-b", "-e", "-f", "-d", "-o", "--placement", "-r", "--pieces", "--like", "MiB"):
-        assert not re.search(rf"(?<![\w-]){word}\b", text), word
-    assert "A barrier moves no data." in text
-    assert "--iters" in text
-
-
-def test_the_commands_with_an_option():
-    assert commands_with("--proof-rounds") == ["tune"]
-    assert {"experiment", "overlap", "train"} <= {*commands_with("--vary")}
-    assert len({*commands_with("--devices")} & {*COLLECTIVES}) == 1
-    assert commands_with("--no-such-option") == []

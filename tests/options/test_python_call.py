@@ -11,14 +11,13 @@ import click
 import pytest
 
 import cclmark
-from cclmark.base.errors import MissingError, UsageError
+from cclmark.base.errors import UsageError
 from cclmark.cli.commands import COMMANDS, load_command, measuring_command
 from cclmark.cli.main import app
 from cclmark.options.command import GroupedCommand
 from cclmark.options.python_call import parsed_call
-from cclmark.recording.caller import in_python
 from goldens import require_outcomes
-from places import REPOSITORY, TESTS
+from places import REPOSITORY
 
 MAKE = runpy.run_path(str(REPOSITORY / "docs" / "reference" / "make.py"))
 
@@ -165,25 +164,12 @@ def test_the_printed_call_has_the_values_that_are_typed(capsys):
     require_outcomes(Path(__file__).with_name("printed_calls.txt"), printed)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_one_process_of_a_launcher_prints_the_call(capsys, monkeypatch, rank):
-    torchrun = {"WORLD_SIZE": 2, "RANK": rank, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2}
-    torchrun |= {"MASTER_ADDR": "localhost", "MASTER_PORT": 1, "TORCHELASTIC_RUN_ID": "x"}
-    for name, value in torchrun.items():
-        monkeypatch.setenv(name, str(value))
-    with pytest.raises(SystemExit) as ended:
-        app(["all_reduce", "--print-plan"], "cclmark", standalone_mode=False)
-    assert not ended.value.code
-    assert bool(capsys.readouterr().out) == (rank == 0)
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ({"pattern": "skew:4"}, "pattern= is supported"),
         ({"sizes": "1M:1K"}, "1 MiB must not be above the end of sizes= of 1 KiB"),
         ({"sizes": "1M", "iterations": 0}, "iterations=0: "),
-        ({"journal": __file__}, "Choose another place with journal=."),
         ({"check": 0, "inject": "corrupt:rank=0,index=0"}, "with check=0 no output is checked"),
     ],
 )
@@ -194,25 +180,6 @@ def test_errors_of_calls_name_their_arguments(arguments, said):
     assert not re.search(r"(?<![\w-])--?[a-z]", str(refused.value))
 
 
-def test_a_text_of_a_run_names_its_arguments():
-    run = cclmark.open(TESTS / "journals" / "collective.jsonl")
-    with pytest.raises(UsageError, match=r"^columns=: no column has the name 'tme'"):
-        run.text(columns=["tme"])
-
-
-def test_known_options_become_arguments():
-    for text, said in (
-        ("--long FILE or -a", "long= or a="),
-        ("-a (--all) excludes --long", "a= excludes long="),
-        ("-a 0, --long X", "a=0, long= X"),
-        ("`--long` x--long --long-er -ab", "`--long` x--long --long-er -ab"),
-        ("nothing", "nothing"),
-    ):
-        with pytest.raises(MissingError) as refused, in_python({"--long": "long=", "-a": "a="}):
-            raise MissingError(text)
-        assert str(refused.value) == said
-
-
 @pytest.mark.parametrize(
     ("arguments", "options", "said"),
     [
@@ -220,11 +187,9 @@ def test_known_options_become_arguments():
         (["all_reduce"], {"iteration": 1}, r"no option iteration: did you mean 'iterations'\?"),
         (["all_reduce"], {"begin": 8}, "measure has no option begin, but sizes: write SIZE"),
         (["torch check"], {"sizes": 8}, "sizes=8: cclmark torch check measures no range of sizes"),
-        (["all_reduce"], {"sizes": "1:2:3:4"}, "sizes='1:2:3:4': write SIZE"),
         (["all_reduce"], {"sizes": [8]}, r"sizes=\[8\]: write SIZE"),
         (["all_reduce"], {"through_host": 1}, "through_host=1: write True or False"),
         (["all_reduce"], {"iterations": True}, "iterations=True: this option has a value"),
-        (["all_reduce"], {"config": [1]}, r"config=\[1\]: write a list of texts"),
         (["all_reduce"], {"config": 1}, "config=1: write a list of texts"),
         (["all_reduce"], {"sizes": "8:x"}, "sizes='8:x', end: cannot read the size 'x'"),
         (["overlap", 3], {}, "its arguments are texts"),
@@ -234,32 +199,3 @@ def test_known_options_become_arguments():
 def test_a_call_that_makes_no_sense_is_refused_with_what_was_given(arguments, options, said):
     with pytest.raises(UsageError, match=said):
         cclmark.measure(*arguments, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"sizes": 8}, "-b 8 -e 8"),
-        ({"sizes": "8:"}, "-b 8"),
-        ({"sizes": ":1G:4"}, "-e 1G -f 4"),
-        ({"iterations": None}, ""),
-        ({"npus": 2}, "-p 2"),
-        ({"through_host": False}, ""),
-        ({"through_host": True}, "--through-host"),
-        ({"dtype": ["float32", "int8"]}, "--dtype float32,int8"),
-        ({"config": "minCTAs=2"}, "--config minCTAs=2"),
-        ({"config": ("minCTAs=2", "maxCTAs=4")}, "--config minCTAs=2 --config maxCTAs=4"),
-    ],
-)
-def test_the_command_line_of_a_call(options, words):
-    sizes = options.pop("sizes", "") if "sizes" in options else ""
-    path, command, rest, options = measuring_command(["all_reduce"], options)
-    typed, _ = parsed_call(path, command, rest, sizes, options)
-    assert typed == ["cclmark", "all_reduce", *words.split()]
-
-
-def test_arguments_stand_where_click_finds_them():
-    path, command, rest, options = measuring_command(["overlap", "all_reduce"], {"rounds": 3})
-    words, flags = parsed_call(path, command, rest, "", options)
-    assert words == ["cclmark", "overlap", "all_reduce", "--rounds", "3"]
-    assert flags.rounds == 3

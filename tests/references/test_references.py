@@ -1,14 +1,10 @@
 """References: are the shipped ones sound, which is nearest, what is never compared."""
 
-import itertools
 import json
-import math
 import re
-import sys
-import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -26,9 +22,7 @@ from cclmark.work.device_names import UNKNOWN, kind_of
 from cclmark.work.islands import Island
 from cclmark.work.items import P2P
 from cclmark.work.operations import OPERATIONS
-from examples import examples
 from goldens import require_outcomes
-from patience import scaled
 from places import H200X4, TESTS
 
 SHIPPED = shipped_references()
@@ -246,13 +240,6 @@ def test_between_two_sizes_the_time_is_a_straight_line():
     assert match.bandwidth == pytest.approx(1.5 * GIB / time_s)
 
 
-def test_between_figures_that_are_far_apart_nothing_is_decided():
-    assert found_for(size_bytes=64 << 20).exact
-    match = found_for(references=ROUNDS, size_bytes=4 << 20)
-    assert match.size == "between 2 MiB and 8 MiB"
-    assert match.differences == ("the bandwidth changes much between the two sizes there",)
-
-
 def test_interpolation_is_near_what_was_measured_there():
     """Against the figures of ranks that are threads, whose sizes lie between the others'."""
     curve = of("nccl-tests-h200x4", operation="all_reduce", launch="process")
@@ -289,14 +276,6 @@ def test_multicast_chooses_the_reference():
     assert default.bandwidth == pytest.approx(482.26e9)
 
 
-def test_multicast_that_differs_is_named():
-    left = found_for(header=header_of(environment={}))
-    assert left.differences == ("multicast off there, left to NCCL here",)
-    text = verdict_text(left)
-    assert text.startswith("for comparison: 99% of the reference")
-    assert "differs: multicast off there" in text
-
-
 def test_another_count_only_on_one_host_at_large_sizes_without_multicast():
     match = found_for(3, size_bytes=8 * GIB)
     assert match.reference.count == 4
@@ -331,53 +310,12 @@ def test_what_differs_is_named_and_prevents_a_verdict():
     require_outcomes(TESTS / "references" / "compared.txt", outcome)
 
 
-def test_many_cases_cost_little():
-    """A page of a run on many devices asks for thousands: what is the runs' is done once."""
-
-    def calls_of(ranks):
-        references = References(SHIPPED, header_of(ranks))
-        case, summary = case_of(ranks=ranks)
-        assert references.nearest(case, summary)
-        seen = []
-        sys.setprofile(lambda *_: seen.append(1))
-        try:
-            references.nearest(case, summary)
-        finally:
-            sys.setprofile(None)
-        return len(seen)
-
-    assert 100 < calls_of(512) <= calls_of(64)
-
-
-def test_beyond_a_curve_only_where_it_is_flat():
-    assert found_for(size_bytes=4) is None
-    assert found_for(size_bytes=4 * GIB).size in ("2 GiB", "8 GiB")
-    assert found_for(size_bytes=64 * GIB) is None
-
-
 def test_ones_own_comes_first():
     own = replace(OWN, multicast=False)
     match = found_for(references=[*SHIPPED, own])
     assert match.share == pytest.approx(346.43 / 300)
     assert match.words.startswith('"our rack", 4 × H200')
     assert verdict_of(match) == "high"
-
-
-@settings(deadline=None, max_examples=examples(100))
-@given(size=st.integers(1, 1 << 40), count=st.integers(1, 16), off=st.booleans())
-def test_whatever_is_compared_is_comparable(size, count, off):
-    header = header_of(count, environment={"NCCL_NVLS_ENABLE": "0"} if off else {})
-    match = found_for(count, size_bytes=size, header=header)
-    if match is None:
-        return
-    assert match.reference.operation == "all_reduce"
-    assert {kind for kind, _ in match.reference.devices} == {"H200"}
-    assert 0.5 <= match.reference.size_bytes / size <= 2
-    assert math.isfinite(match.share)
-    assert match.share > 0
-    if match.exact:
-        assert match.reference.count == count
-        assert not (off and match.reference.multicast)
 
 
 def test_algorithms_tell_of_multicast_by_their_whole_names():
@@ -389,36 +327,6 @@ def test_algorithms_tell_of_multicast_by_their_whole_names():
         return " ".join(off) or "none"
 
     require_outcomes(TESTS / "references" / "algorithms.txt", outcome)
-
-
-def test_which_variables_tell_of_multicast():
-    assert multicast_of({"NCCL_NVLS_ENABLE": "0"}, "all_reduce") is False
-    assert multicast_of({"NCCL_NVLS_ENABLE": "1"}, "all_reduce") is None
-    assert multicast_of({}, "all_reduce") is None
-    # Between hosts NCCL has a tree of multicasts too, which only all_reduce can take.
-    without = {"NCCL_ALGO": "^NVLS"}
-    assert multicast_of(without, "all_reduce", hosts=2) is None
-    assert multicast_of(without, "all_gather", hosts=2) is False
-    assert multicast_of({"NCCL_ALGO": "^NVLS,NVLSTree"}, "all_reduce", hosts=2) is False
-
-
-@given(st.text(alphabet="ringNVLSTre^:;, allreduce", max_size=30))
-def test_any_choice_of_algorithms_can_be_read(choice):
-    assert multicast_of({"NCCL_ALGO": choice}, "all_reduce") in (False, None)
-
-
-def test_a_run_may_use_multicast_for_one_operation_alone():
-    known = References(SHIPPED, replace(SWEEP.header, environment={"NCCL_ALGO": "allgather:ring"}))
-    for operation, words in (
-        ("all_reduce", ["multicast off there, left to NCCL here"]),
-        ("all_gather", []),
-    ):
-        result = next(
-            one
-            for one in SWEEP.results
-            if (one.case.operation, one.case.size_bytes) == (operation, 512 << 20)
-        )
-        assert [*known.nearest(result.case, result.summary).differences] == words
 
 
 def matches(references=SHIPPED, header=COPIES.header):
@@ -466,46 +374,6 @@ def test_what_a_link_is_specified_for():
     assert next(matches(header=narrow))[1] is None
 
 
-@pytest.mark.parametrize("kind", ["copies", "collectives"])
-def test_each_of_many_pairs_finds_its_own_figure(kind):
-    """On as many pairs as figures each is looked up, not all of them searched."""
-    pairs = [*itertools.permutations(range(48), 2)]
-    (device, *_), (relation, *_) = COPIES.header.devices, COPIES.header.relations
-    header = replace(
-        COPIES.header,
-        devices=[replace(device, rank=rank, index=rank) for rank in range(48)],
-        relations=[replace(relation, first=first, second=second) for first, second in pairs],
-    )
-    of_copies = kind == "copies"
-    one = next(
-        one
-        for one in (COPIES.transfers if of_copies else SWEEP.results)
-        if one.summary
-        and (one.summary.bytes_per_s if of_copies else one.case.size_bytes == 2 << 20)
-    )
-    results = []
-    for place, pair in enumerate(pairs):
-        rate = 1e11 + 1e7 * place
-        if of_copies:
-            item = {"transfer": replace(one.transfer, flows=(pair,))}
-            figures = {"bytes_per_s": rate, "flow_bytes_per_s": [rate]}
-        else:
-            item = {"case": replace(one.case, pair=pair, ranks=2)}
-            figures = {"busbw_bytes_per_s": rate, "time_s": one.case.size_bytes / rate}
-        results.append(replace(one, summary=replace(one.summary, **figures), **item))
-    own = written_and_read(type(COPIES)(header, results=results))
-    begun_s = time.process_time()
-    notes = ReferenceNotes(lambda kinds: own)
-    match = notes.match_transfer if of_copies else notes.match
-    shares = [match(result, header).share for result in results]
-    assert time.process_time() - begun_s < scaled(1.5)
-    assert shares == pytest.approx([1.0] * len(results), rel=1e-5)
-    if not of_copies:
-        # Where the pair has no figure, the nearest is that of another pair.
-        nearest = References(own[1:], header).nearest
-        assert nearest(results[0].case, results[0].summary).reference == own[1]
-
-
 def written_and_read(journal, title="x", multicast=unknown):
     """The references of a journal, after they were written to a file."""
     text = references_text(journal, title, multicast=multicast)
@@ -526,24 +394,6 @@ def test_a_journal_is_at_100_percent_of_itself(journal):
         assert match.share == pytest.approx(1.0, rel=1e-3)
 
 
-def rooted(*roots, pair=None):
-    """A journal of broadcasts, each root half as fast as the one before."""
-    one = next(one for one in SWEEP.results if one.case.operation == "broadcast" and one.summary)
-    ranks = 2 if pair else one.case.ranks
-    time_s, rate = one.summary.time_s, one.summary.busbw_bytes_per_s
-    results = [
-        replace(
-            one,
-            case=replace(one.case, root=root, pair=pair, ranks=ranks),
-            summary=replace(
-                one.summary, time_s=time_s * 2**number, busbw_bytes_per_s=rate / 2**number
-            ),
-        )
-        for number, root in enumerate(roots)
-    ]
-    return type(SWEEP)(SWEEP.header, results)
-
-
 def test_of_cycles_the_median_counts():
     one = next(one for one in SWEEP.results if one.summary)
     results = []
@@ -557,35 +407,6 @@ def test_of_cycles_the_median_counts():
         bandwidth = one.summary.busbw_bytes_per_s * one.summary.time_s / expected_s
         if own.busbw_bytes_per_s is not None:
             assert own.busbw_bytes_per_s == pytest.approx(bandwidth, rel=1e-5)
-
-
-def test_pairs_and_all_ranks_of_one_journal_have_tables_of_their_own():
-    """Of two devices a pair and all of them are as many."""
-    one = next(one for one in SWEEP.results if one.summary)
-    header = replace(SWEEP.header, devices=SWEEP.header.devices[:2])
-    expected = [((0, 1), 1024), ((0, 1), 2048), (None, 1024), (None, 4096)]
-    results = [
-        replace(one, case=replace(one.case, ranks=2, pair=pair, size_bytes=size))
-        for pair, size in (expected[place] for place in (0, 2, 1, 3))
-    ]
-    own = written_and_read(type(SWEEP)(header, results))
-    assert [(one.pair, one.size_bytes) for one in own] == expected
-
-
-@pytest.mark.parametrize("pair", [None, (1, 3)])
-@pytest.mark.parametrize("roots", [(0, 1), (1, 0)])
-def test_roots_are_told_apart(roots, pair):
-    journal = rooted(*roots, pair=pair)
-    own = written_and_read(journal)
-    for result in journal.cases:
-        match = References(own, journal.header).nearest(result.case, result.summary)
-        assert match.share == pytest.approx(1.0, rel=1e-3), result.case.describe()
-        assert match.exact
-    # Where there is only one of another root, that is named.
-    alone = [one for one in own if one.root == roots[0]]
-    other = journal.results[1]
-    match = References(alone, journal.header).nearest(other.case, other.summary)
-    assert match.differences == (f"root {roots[0]} there, root {roots[1]} here",)
 
 
 def test_what_is_no_reference():

@@ -267,24 +267,6 @@ TYPES = {
 }
 
 
-def test_every_call_of_a_recorded_profile_is_there():
-    journal = read_journal(TESTS / "journals" / "profile.jsonl")
-    ranks, groups = nodes_of(journal)
-    profile = journal.profile
-    for own, window in zip(ranks, profile.window, strict=True):
-        expected = []
-        for call in window:
-            one = journal.profiled[call.index].profiled
-            members = profile.groups[one.group].ranks
-            whole = one.operation in ("reduce_scatter", "alltoall")
-            size = one.count * DTYPE_BYTES[one.dtype] * (len(members) if whole else 1)
-            expected.append((TYPES[one.operation], size, members))
-        listed = [attributes(one) for one in own if one.type == COLLECTIVE]
-        found = [(one["comm_type"], one["comm_size"], groups[one["pg_name"]]) for one in listed]
-        assert expected
-        assert found == expected
-
-
 def nodes_of_case(case, rank):
     """The type, the ends or the collective, and the bytes of each node of a case of four ranks."""
     width = DTYPE_BYTES.get(case.dtype, 0)

@@ -9,11 +9,8 @@ from msgspec.structs import replace
 
 from cclmark.base.printable import plain, printable
 from cclmark.journal.schema import Verification
-from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import METRICS, prometheus, replaced_runs
-from cclmark_training.check.plan import Check
-from cclmark_training.check.result import CheckResult
 from examples import examples
 from measured_results import each_journal
 from places import TESTS
@@ -72,21 +69,6 @@ def test_both_parsers_read_it(file):
     assert sorted(copies) == sorted(measured)
 
 
-def test_trials_of_an_experiment():
-    journal = read_journal(TESTS / "journals" / "experiment.jsonl")
-    times = {
-        (*map(labels.get, ("variant", "round", "size_bytes")), value)
-        for labels, value in values(parsed(journal), "cclmark_trial_time_seconds")
-    }
-    measured = [one for one in journal.of(TrialResult) if one.summary is not None]
-    assert len(measured) > 1
-    trials = [(one.trial, one.summary.time_s) for one in measured]
-    assert times == {
-        (trial.variant.describe(), str(trial.round + 1), str(trial.case.size_bytes), time_s)
-        for trial, time_s in trials
-    }
-
-
 def test_the_newest_result_stands_for_its_series():
     new = sample()
     new.results[0].summary.time_s = 1.5
@@ -131,23 +113,6 @@ def test_an_older_run_of_which_figures_are_left_out_is_named():
     (text,) = replaced_runs([("new", new), ("old", OLD), ("kept", kept)])
     assert text.startswith("old: the figures of 3 label sets are left out, because a newer run")
     assert replaced_runs([("old", OLD), ("kept", kept)]) == []
-
-
-def test_runs_of_another_method_stand_beside_each_other():
-    runs = [OLD, sample(timing="blocking"), sample(across_ranks="min")]
-    once, twice, thrice = (
-        len(values(parsed(*runs[:number]), "cclmark_time_seconds")) for number in (1, 2, 3)
-    )
-    assert (twice, thrice) == (2 * once, 3 * once)
-
-
-def test_a_check_that_is_not_supported_says_nothing():
-    checks = [
-        CheckResult(index, Check(f"c{index}", "nccl"), status)
-        for index, status in enumerate(("ok", "failed", "unsupported"))
-    ]
-    found = values(parsed(sample(*checks)), "cclmark_check_ok")
-    assert [value for _, value in found] == [1, 0]
 
 
 @settings(max_examples=examples(150), deadline=None)

@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import io
-import math
 import sys
 
 import pytest
@@ -21,7 +20,6 @@ def named(*paths):
 
 
 SAMPLE = named(GOLDEN / "sample.jsonl")
-TRANSFERS = named(H200X4 / "p2p.jsonl")
 
 
 def csv_of(runs, table):
@@ -43,28 +41,6 @@ def parquet_of(runs, table):
 )
 def test_what_is_written_reads_as_stored(format, table, file):
     require_golden(file, export_content(SAMPLE, format, table).decode())
-
-
-def test_several_journals_come_into_one_table():
-    runs = named(H200X4 / "all_reduce.jsonl", GOLDEN / "sample.jsonl")
-    rows = csv_of(runs, "cases")
-    assert len(rows) == sum(len(journal.results) for _, journal in runs)
-    assert {row["run_id"] for row in rows} == {journal.header.run_id for _, journal in runs}
-    assert {row["host"] for row in rows} == {"h200-host", "node1.cluster"}
-    assert rows[0]["device"] == "NVIDIA H200"
-
-
-@pytest.mark.parametrize("table", ["cases", "samples"])
-def test_rows_tell_by_what_method_they_were_measured(table):
-    ((name, journal),) = SAMPLE
-    method = {"timing": "blocking", "barrier": "library", "through_host": True}
-    header = replace(journal.header, settings=replace(journal.header.settings, **method))
-    usual, *_ = csv_of(SAMPLE, table)
-    unusual, *_ = csv_of([(name, dataclasses.replace(journal, header=header))], table)
-    assert usual["method"] == ""
-    # The way between islands shapes no other library's times.
-    assert unusual["ccl"] == "nccl"
-    assert unusual["method"] == "timed by blocking; barrier of the library"
 
 
 def test_parquet_is_typed_and_says_the_same_as_csv():
@@ -107,26 +83,6 @@ def test_no_raw_sample_is_lost_or_rounded(file):
     assert [
         (*map(int, row[:4]), *(float(one) if one else None for one in row[4:])) for row in texts
     ] == expected
-
-
-def test_transfers_have_a_row_for_each_flow_and_each_of_its_samples():
-    ((_, journal),) = TRANSFERS
-    expected = [
-        (result.index, sample, flow, time_s)
-        for result in journal.transfers
-        if result.samples is not None
-        for sample, flows in enumerate(result.samples.device_s)
-        for flow, time_s in enumerate(flows)
-    ]
-    table = parquet_of(TRANSFERS, "samples").to_pylist()
-    found = [(row["index"], row["sample"], row["flow"], row["device_s"]) for row in table]
-    assert found == expected
-    assert table[0]["from"] != table[0]["to"]
-    rows = parquet_of(TRANSFERS, "cases").to_pylist()
-    assert len(rows) == sum(len(one.transfer.flows) for one in journal.transfers)
-    assert {row["peer_access"] for row in rows} == {True}
-    measured = [row for row in rows if row["measure"] == "unidirectional"]
-    assert all(math.isfinite(row["gbps"]) for row in measured)
 
 
 def test_what_a_table_requires_is_named_where_it_is_missing(monkeypatch):

@@ -1,12 +1,9 @@
 """``cclmark export`` and ``cclmark report``, and the files of commands that start no rank."""
 
-import csv
 import json
 import resource
 import shutil
-import threading
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -17,37 +14,6 @@ from samples import with_header
 from transcripts import require_transcript
 
 RUN = str(H200X4 / "all_reduce.jsonl")
-
-
-@pytest.mark.parametrize("format", ["json", "prometheus"])
-def test_to_a_file_and_to_a_pipe_it_is_the_same(cclmark, tmp_path, format):
-    told = cclmark("export", RUN, "--format", format)
-    assert told.err == ""
-    assert told.out
-    cclmark("export", RUN, "--format", format, "-O", "out")
-    assert (tmp_path / "out").read_text() == told.out
-    assert [one.name for one in tmp_path.iterdir()] == ["out"]
-
-
-def test_pairs_read_as_when_they_were_measured(cclmark):
-    measured = cclmark(
-        *("pairs", "--devices", "host:3", "-b", "1K", "-e", "1K", "-n", "5"),
-        *("--only", "all_reduce,sendrecv", "--journal", "pairs.jsonl"),
-    )
-    assert cclmark("export", "pairs.jsonl", "--format", "table").out == measured.out
-    rows = cclmark("export", "pairs.jsonl", "--format", "csv").out.splitlines()
-    pairs = [(row["first"], row["second"]) for row in csv.DictReader(rows)]
-    assert {*pairs} == {("DEV0", "DEV1"), ("DEV0", "DEV2"), ("DEV1", "DEV2")}
-    samples = cclmark("export", "pairs.jsonl", "--format", "csv", "--table", "samples").out
-    ranks = {(row["first"], row["rank"]) for row in csv.DictReader(samples.splitlines())}
-    assert ("DEV1", "2") in ranks
-    prometheus = cclmark("export", "pairs.jsonl", "--format", "prometheus").out
-    assert 'first="DEV1",second="DEV2"' in prometheus
-    message = cclmark("export", "pairs.jsonl", "--format", "hccl", code=2).message
-    assert "not supported by hccl" in message
-    formats = message.partition("choose from ")[2].split(", ")
-    assert {"csv", "table", "parquet", "prometheus"} < set(formats)
-    assert len(set(formats)) == len(formats)
 
 
 def test_a_file_keeps_its_rights_and_its_links_and_a_new_one_is_as_others_are(cclmark, tmp_path):
@@ -62,27 +28,6 @@ def test_a_file_keeps_its_rights_and_its_links_and_a_new_one_is_as_others_are(cc
     cclmark("export", RUN, "--format", "csv", "-O", "new.csv")
     (tmp_path / "other").touch()
     assert (tmp_path / "new.csv").stat().st_mode == (tmp_path / "other").stat().st_mode
-
-
-def test_who_reads_meanwhile_never_sees_half_of_it(cclmark, tmp_path):
-    """As node_exporter does, at any time."""
-    file = tmp_path / "cclmark.prom"
-    cclmark("export", RUN, "--format", "prometheus", "-O", str(file))
-    seen, done = set(), threading.Event()
-
-    def watch():
-        while not done.is_set():
-            seen.add(file.read_text()[-6:])
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        for _ in range(4):
-            cclmark("export", RUN, "--format", "prometheus", "-O", str(file))
-    finally:
-        done.set()
-        watcher.join()
-    assert seen == {"# EOF\n"}
 
 
 def test_a_reader_that_has_gone(tmp_path):
@@ -144,17 +89,6 @@ def data_of(path):
     return data | {"rows": rows, "names": names}
 
 
-def test_a_run_that_was_just_measured_becomes_a_page(cclmark, tmp_path):
-    run = cclmark("all_reduce", "-b", "8", "-e", "64K", "-f", "8", "--devices", "host:2")
-    told = cclmark("report", str(run.journal_path), "-o", "report.html")
-    assert told.err == "cclmark: report report.html\n"
-    assert told.out.startswith("  verdict ")
-    data = data_of(tmp_path / "report.html")
-    assert {"lines", "boxes"} <= {chart["kind"] for chart in data["charts"]}
-    assert len(data["rows"]) == len(run.journal.results)
-    assert "all_reduce on 2 × " in (tmp_path / "report.html").read_text()
-
-
 def test_figures_stand_beside_those_of_others(cclmark, tmp_path):
     cclmark("report", COLLECTIVES)
     text = (tmp_path / "collectives.html").read_text()
@@ -197,32 +131,6 @@ def test_each_chart_is_a_picture(cclmark, tmp_path):
         for format in ("png", "svg")
     ]
     assert not list(tmp_path.glob("*.html"))
-
-
-def test_a_journal_that_was_cut_off_is_reported_as_far_as_it_goes(cclmark, tmp_path):
-    content = Path(COLLECTIVES).read_bytes()
-    (tmp_path / "cut.jsonl").write_bytes(content[: len(content) // 3])
-    cclmark("report", "cut.jsonl")
-    text = (tmp_path / "cut.html").read_text()
-    assert "The run ended early after" in text
-    assert "the end of the run is missing" in text
-
-
-def test_an_older_report_is_replaced_whole_or_not_at_all(cclmark, tmp_path):
-    (tmp_path / "r.html").write_text("older")
-    cclmark("report", "gone.jsonl", "-o", "r.html", code=2)
-    assert (tmp_path / "r.html").read_text() == "older"
-    cclmark("report", COPIES, "-o", "r.html")
-    assert 100_000 < (tmp_path / "r.html").stat().st_size < 300_000
-    assert [path.name for path in tmp_path.iterdir()] == ["r.html"]
-
-
-def test_a_comparison_becomes_a_page(cclmark, tmp_path):
-    two = [str(RUNS / f"{name}.jsonl") for name in ("default-1", "ctas8")]
-    cclmark("compare", *two, "--format", "html", "-O", "c.html")
-    data = data_of(tmp_path / "c.html")
-    assert data["charts"][0]["key"].endswith("-ratio")
-    assert data["columns"][-2:] == ["verdict", "reason"]
 
 
 def test_journals_without_results_are_named_and_the_others_used(cclmark, tmp_path):

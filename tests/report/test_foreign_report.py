@@ -1,13 +1,9 @@
 """One report of a file of each tool that can be imported."""
 
-import re
-
 import pytest
 
-from cclmark.base.errors import UsageError
 from cclmark.document.chart_model import Lines
 from cclmark.document.naming import NamedRun
-from cclmark.document.page.page import render
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.run_page import page_of
@@ -22,37 +18,6 @@ def imported(name, **given):
     origin = Origin(name, "0" * 64, 1.7e9, ["cclmark", "import", name], "0.1.0")
     facts = Given(**(given or LACKING.get(name, {})))
     return import_text((TEXTS / name).read_bytes(), name, None, facts, origin)
-
-
-@pytest.fixture(scope="module")
-def journals():
-    """A journal of the first file of each format, by format and name."""
-    found = {}
-    for path in sorted(TEXTS.iterdir()):
-        try:
-            name, journal = imported(path.name)
-        except UsageError:
-            if path.name in LACKING:
-                raise
-            continue  # another file of the same tool lacks nothing
-        found.setdefault(name, (path.name, journal))
-    return found
-
-
-def test_one_report_holds_all(journals):
-    runs = [NamedRun(name, journal) for name, journal in journals.values()]
-    page = render(page_of(runs))
-    summary = re.sub(r"<[^>]+>", " ", page)
-    for name, journal in journals.values():
-        assert name in page
-        tool = journal.header.imported.tool
-        assert tool in page
-    assert not re.search(r"\d × +(?:,|of|and)", summary), "a device without a name"
-    # What concerns all runs is not below what each of many measured.
-    assert page.index("Compare only figures of one definition") < page.index('<ul class="runs">')
-    few = render(page_of(runs[:3]))
-    assert '<ul class="runs">' not in few
-    assert few.count('<p class="lead">') == 3
 
 
 def said(page):
@@ -92,8 +57,3 @@ def test_what_a_page_says_of_figures_of_other_tools(name):
         for file in RUNS[name]
     ]
     require_golden(f"pages/foreign-{name}.txt", "\n".join([*said(page_of(runs)), ""]))
-
-
-def test_many_definitions_are_in_the_sections(journals):
-    runs = [NamedRun(name, one) for name, one in journals.values() if one.kind == "collective"]
-    require_golden("pages/foreign-collectives.txt", "\n".join([*said(page_of(runs)), ""]))

@@ -11,19 +11,13 @@ from hypothesis import strategies as st
 from cclmark.base.printable import printable
 from cclmark.document.json_format import encode
 from cclmark.suites.checks import CommandVerdict, RunFinding, SuiteVerdict, Verdict
-from cclmark.suites.words import VerdictTable, junit_xml, quantity, verdict_markdown
+from cclmark.suites.words import VerdictTable, junit_xml, verdict_markdown
 from verdicts import SUITE, held
 
 
 def table(verdict=SUITE):
     shown = VerdictTable()
     return "".join([*map(shown.add, verdict.commands), shown.end(verdict)])
-
-
-def test_quantities_have_their_units():
-    assert quantity(12e-6, "time") == quantity(12e-6, "latency") == "12.00 µs"
-    assert quantity(3e6, "busbw") == "0.003 GB/s"
-    assert quantity(300e9, "bandwidth") == "300.00 GB/s"
 
 
 hostile = st.one_of(

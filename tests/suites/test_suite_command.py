@@ -92,14 +92,10 @@ def test_a_suite_that_passes(run, tmp_path):
             'pair = "0-1"\nbandwidth_at_least = "1 kB/s"',
             'latency_at_most = "10 s"',
         ),
-        (
-            'run = "pairs --devices host:2 --only broadcast -b 1K -e 1K -n 5"',
-            'pair = "1-0"\nalgbw_at_least = "1 B/s"',
-        ),
     )
     ended = run(suite, "--junit", "j.xml")
     assert "FAIL" not in ended.out
-    assert "11 pass; exit code 0" in ended.out
+    assert "8 pass; exit code 0" in ended.out
     assert "cclmark: journals kept" in ended.err
     assert ended.written() == [
         "j.xml",
@@ -109,26 +105,24 @@ def test_a_suite_that_passes(run, tmp_path):
             for kind in ("jsonl", "stderr.txt", "txt")
         ),
         *(f"kept/02-p2p.{kind}" for kind in ("jsonl", "stderr.txt", "txt")),
-        *(f"kept/03-pairs.{kind}" for kind in ("jsonl", "stderr.txt", "txt")),
         "mine.toml",
     ]
     assert "all_reduce · shm" in (tmp_path / "kept/01-small-.1.txt").read_text()
     journal = read_journal(tmp_path / "kept/01-small-.2.jsonl")
     assert journal.footer.exit_code == 0
     root = ElementTree.parse(tmp_path / "j.xml").getroot()
-    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("11", "0", "0")
-    assert [one.get("name") for one in root] == ["small <&", "p2p", "pairs"]
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("8", "0", "0")
+    assert [one.get("name") for one in root] == ["small <&", "p2p"]
 
 
 def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
-    suite = suite_of((f'run = "all_reduce {ONE_RANK}"\nrepeats = 3', 'algbw_at_least = "900 TB/s"'))
+    suite = suite_of((f'run = "all_reduce {ONE_RANK}"', 'algbw_at_least = "900 TB/s"'))
     verdict = json.loads(run(suite, "--format", "json", code=1).out)
     assert verdict["exit_code"] == 1
     ran, data, held = verdict["commands"][0]["verdicts"]
     assert (ran["status"], data["status"], held["status"]) == ("pass", "pass", "fail")
     for judgement in held["judgements"]:
-        assert len(judgement["values"]) == 3
-        assert judgement["value"] == sorted(judgement["values"])[1]
+        assert judgement["values"] == [judgement["value"]]
         assert judgement["margin"] == pytest.approx(judgement["value"] / 900e12 - 1)
 
 
@@ -198,8 +192,6 @@ def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):
     suite = suite_of((f"{missing}\noptional = true", 'time_at_most = "1 s"'), good)
     Path(ended.directory / "mine.toml").write_text(suite)
     assert "2 pass, 2 skipped; exit code 0" in cclmark("suite", "mine.toml", env=env).out
-    out = cclmark("suite", "mine.toml", "--only", "all_reduce", env=env, code=3).out
-    assert "2 skipped; exit code 3" in out
 
 
 def test_a_rank_that_hangs_is_code_4_and_the_next_command_runs(run):
@@ -280,26 +272,6 @@ def test_the_former_name_of_the_command_works_with_a_notice(cclmark):
     assert renamed.err == "cclmark: the suite host is now called self-test\n"
 
 
-def test_a_directory_that_goes_away_loses_no_verdict(run, tmp_path):
-    """Child processes receive the number of their step."""
-    (tmp_path / "sitecustomize.py").write_text(
-        "import os, shutil\n"
-        "step = os.environ.get('CCLMARK_STEP')\n"
-        f"open({str(tmp_path / 'steps')!r}, 'a').write(f'{{step}}\\n')\n"
-        "if step == '3': shutil.rmtree('kept', ignore_errors=True)\n"
-    )
-    suite = suite_of(
-        (f'name = "a"\nrun = "all_reduce {ONE_RANK}"\nrepeats = 2', 'time_at_most = "10 s"'),
-        (f'name = "b"\nrun = "all_reduce {ONE_RANK}"',),
-        (f'name = "c"\nrun = "all_reduce {ONE_RANK}"',),
-    )
-    ended = run(suite, env={"PYTHONPATH": str(tmp_path)}, code=2)
-    assert "pass     time at most 10 s" in ended.out
-    assert "cannot write kept/03-c.stderr.txt: No such file" in ended.out
-    steps = (tmp_path / "steps").read_text().split()
-    assert list(dict.fromkeys(steps)) == ["None", "1", "2", "3"]
-
-
 def test_with_v_the_output_of_commands_is_on_standard_error(run):
     suite = suite_of((f'run = "all_reduce {ONE_RANK}"',))
     ended = run(suite, "-v", "--format", "json")
@@ -359,9 +331,3 @@ def test_when_the_suite_is_killed_its_command_ends_with_its_results_kept(started
     process.wait(scaled(10))
     wait_until(lambda: not left(), "all processes are gone")
     assert read_journal(journal).footer.exit_code == 130
-
-
-def test_checks_of_torch_are_part_of_a_suite(run, torch):
-    suite = suite_of(('run = "torch check --backend gloo -g 2 --only broadcast"',))
-    out = run(suite, timeout_s=110).out
-    assert "checked, none wrong" in out

@@ -129,24 +129,6 @@ def test_whatever_is_written_gives_a_bound_above_zero_or_one_error(text):
         assert 0 < bound.value < math.inf
 
 
-@pytest.mark.parametrize("text", ["0 GB/s", "-1 GB/s", "nan GB/s", "1e400 GB/s", "GB/s", "1", ""])
-def test_bandwidths_that_nothing_could_miss_or_reach_are_refused(text):
-    with pytest.raises(UsageError):
-        parse_bandwidth(text)
-
-
-sizes = st.integers(min_value=1, max_value=1 << 40)
-
-
-@given(sizes, sizes)
-def test_ranges_of_sizes_are_read(one, other):
-    least, most = sorted((one, other))
-    assert SizeRange.parse(f"{least}-{most}") == SizeRange(least, most)
-    assert SizeRange.parse(f"{least}-") == SizeRange(least, None)
-    assert SizeRange.parse(f"-{most}") == SizeRange(None, most)
-    assert SizeRange.parse(str(least)) == SizeRange(least, least)
-
-
 MEASURES = {"uniBw": "unidirectional", "biBw": "bidirectional", "latency": "latency"}
 PLACEMENTS = {"auto": (), "both": (False, True), "out-of-place": (False,), "in-place": (True,)}
 

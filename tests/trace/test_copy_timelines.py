@@ -71,16 +71,6 @@ def test_both_ends_of_a_copy_are_connected():
     assert [value for _, value in counter.values] == [0, MIB, 2 * MIB]
 
 
-def test_gaps_and_times_are_those_within_batches():
-    first, second = [(0, 100), (150, 250)], [(100_000, 100_100), (100_150, 100_250)]
-    found = assemble_copies(
-        a_transfer(), [a_trace(0, *[a_flow(0, one) for one in (first, second)]), a_trace(1)]
-    )
-    assert found.flows[0].gaps_ns == [50, 50]
-    assert batch_copy_time(found).time_s == pytest.approx(125e-9)
-    assert len(found.flows[0].copies) == 4
-
-
 def test_the_overlap_of_both_directions():
     transfer = a_transfer(((0, 1), (1, 0)), measure="bidirectional")
     there, back = [(0, 1000), (1000, 2000)], [(1000, 2000), (2000, 4000)]
@@ -117,22 +107,6 @@ def test_calls_that_copy():
     assert [one.length_ns for one in found.flows[0].copies] == [1000]
     assert clock_error_ns(found) == 0
     assert "by the host's calls, which copy" in "\n".join(copy_trace_summary(found, 1, None))
-
-
-def test_the_memory_of_the_host_is_a_group():
-    transfer = a_transfer(((0, 0),), scope="host", host_memory="pinned", to_host=True, numa="near")
-    found = assemble_copies(transfer, [a_trace(0, a_flow(0, [(0, 10)]))])
-    assert [group.name for group in found.timeline.groups] == ["device 0, GPU, node", "host memory"]
-    assert track(found, 1, "copies from device 0")[0].flows_to == (1,)
-
-
-def test_an_unread_clock_is_part_of_the_error():
-    trace = a_trace(0, a_flow(0, [(0, 10**9)]), clock_begin=[], clock_reason="no NVRTC")
-    found = assemble_copies(a_transfer(), [trace, a_trace(1)])
-    assert clock_error_ns(found) > 10**5  # 1e-4 of a second
-    assert "unknown, which is part of this error: no NVRTC" in "\n".join(
-        copy_trace_summary(found, 1, None)
-    )
 
 
 def test_wrong_data_is_in_the_summary_and_copies_travel():

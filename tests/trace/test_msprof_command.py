@@ -50,20 +50,6 @@ def test_stages_and_tasks(converted):
     assert {"Memcpy 1 MiB, rank 0", "HBM 255/Write"} <= names
 
 
-def test_slices_of_a_small_buffer_are_seen(converted):
-    """The same message through 2048 MB and 10 MB: one task for a pair, or one for each slice."""
-    size = 2048 * MIB
-    run, rows, _ = converted(ranks=2, operations=["allReduce"], size=size, buffer=10 * MIB)
-    reductions = [row for row in rows if row["task"] == "Reduce_Inline" and row["rank"] == "0"]
-    assert len(reductions) == 205
-    assert sum(int(row["size_bytes"]) for row in reductions) == size // 2
-    assert {row["size_bytes"] for row in reductions} == {str(5 * MIB), str(4 * MIB)}
-    assert lines_with(run.out, "Reduce_Inline", "two ranks")[0][5] == "205"
-    # The four stages are listed once, with the number of times.
-    stages = [line for line in lines_with(run.out) if line[:1] == ["0-1"]]
-    assert [line[-1] for line in stages] == ["205"] * 4
-
-
 def test_an_operation_is_selected(converted):
     names = ["broadcast", "allGather"]
     run, rows, _ = converted("--operation", "hcom_allG", ranks=2, operations=names)
@@ -88,9 +74,3 @@ def test_refused(cclmark, tmp_path):
     assert not out.exists()
     absent = cclmark("trace", "msprof", tmp_path / "none.json", "-O", out, code=2)
     assert "cannot read" in absent.err
-
-
-def test_the_same_files_are_imported(cclmark, tmp_path):
-    paths = write(tmp_path / "in", 2, operations=["allReduce"])
-    run = cclmark("import", *paths, "-o", tmp_path / "p.jsonl")
-    assert "msprof: 2 calls of 1 distinct operation on 2 ranks" in run.err

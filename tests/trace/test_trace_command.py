@@ -9,7 +9,6 @@ from transcripts import require_transcript, stored_commands
 
 HOST = ("all_reduce", "--devices", "host:2")
 FAKE = ("all_reduce", "-g", "2", "-b", "1M", "-n", "4")
-BRIDGE = ("all_reduce", "--ccl", "bridge", "-b", "64K", "-n", "2", "--islands")
 # A rank that is killed by a timer while it traces.
 _KILLED = """
 import os, signal, sys
@@ -26,61 +25,6 @@ if "cclmark.rank_process" in sys.orig_argv:
 
     Board.enter = enter_and_die
 """
-HOST_WORK = ("host memory", "values", "copy to the device", "host memory released")
-OF_CHECKS = (*HOST_WORK, "copy to the host", "comparison")
-
-
-def test_what_a_check_on_the_host_takes_is_divided(timeline):
-    """Allocation, values, copies and comparison, each within the stage that it is a part of."""
-    run, timed = timeline(
-        *("broadcast", "--devices", "host:2", "-b", "70M", "-n", "1", "-w", "1"),
-        *("--check-on", "host"),
-    )
-    for rank in (0, 1):
-        of_rank = timed.slices[rank, "stages"]
-        for phase, parts in (("filling inputs", HOST_WORK), ("verification", OF_CHECKS)):
-            (whole,) = [one for one in of_rank if one["name"] == phase]
-            found = [one for one in of_rank if one["name"].startswith(f"{phase}: ")]
-            names = {one["name"].partition(": ")[2] for one in found}
-            # Only the root has an input, so that the other rank fills nothing for a check.
-            assert names <= set(parts)
-            assert {"host memory", "host memory released"} <= names
-            assert rank == 1 or names == set(parts)
-            for one in found:
-                assert whole["ts"] <= one["ts"]
-                assert one["ts"] + one["dur"] <= whole["ts"] + whole["dur"]
-            # 70 MiB pass in pieces of 64 MiB.
-            copies = [one for one in found if one["name"].endswith("copy to the host")]
-            assert [one["args"]["bytes"] >> 20 for one in copies] == [64, 6] * bool(copies)
-    stages = {one.name for one in run.journal.traces[0].stages[0]}
-    assert {f"verification: {one}" for one in OF_CHECKS} <= stages
-    assert re.search(r"verification: comparison +[\d.]+  rank \d +70 MiB", run.out)
-
-
-def test_the_host(timeline):
-    run, found = timeline(*HOST, "-b", "64K", "-n", "3")
-    assert found.facts["operations"] == 3
-    for rank in (0, 1):
-        stages = found.stages(rank)
-        assert stages[0] == "start-up"
-        assert stages[-3:] == ["verification", "releasing buffers", "shutdown"]
-        assert {"communicator creation", "allocating buffers", "tracing"} <= set(stages)
-        assert not any(": " in one for one in stages)
-        calls = found.slices[rank, "calls"]
-        assert len(calls) == 3
-        assert all(within(call, found.tracing(rank)) for call in calls)
-    sizes = {one["name"]: one["args"].get("bytes") for one in found.slices[0, "stages"]}
-    assert sizes["filling inputs"] == 65536
-    assert sizes["tracing"] == 3 * 65536
-    assert sizes["releasing buffers"] == sizes["allocating buffers"]
-    assert found.counted(0, "bytes of complete operations") == [0, 65536, 131072, 196608]
-    assert re.search(r"ranks begin an operation [\d.]+ µs apart", run.out)
-    assert re.search(
-        r"in batches of 3, [\d.]+ µs each while traced \(median of 9, [\d.]+ to [\d.]+\); ",
-        run.out,
-    )
-    assert re.search(r"untraced [\d.]+ µs \(median, [+-][\d.]+%\)", run.out)
-    assert "outputs checked: 0 wrong elements" in run.out
 
 
 def test_kernels_are_on_the_common_clock(timeline, fakes):
@@ -107,12 +51,6 @@ def test_kernels_are_on_the_common_clock(timeline, fakes):
     assert ", 0 lost" in run.out
     assert "longest wait of a network step" in run.out
     assert re.search(r"^  ran: ring SIMPLE, 17 channels$", run.out, re.M)
-
-
-def test_messages_are_connected(timeline, fakes):
-    _, found = timeline("alltoall", "-g", "3", "-b", "64K", "-n", "2", env=fakes())
-    # Each of 3 ranks sends to each, itself too, in each of 2 operations.
-    assert found.arrows() == sorted([(a, b) for a in range(3) for b in range(3)] * 2)
 
 
 def test_kernels_that_are_reported_late_belong_to_their_operations(timeline, fakes):
@@ -157,7 +95,6 @@ def test_kernels_that_are_not_reported_in_time_are_missing(cclmark, timeline, fa
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"CCLMARK_FAKE_SYMMETRIC": "1"}, ""),
         ({"CCLMARK_FAKE_NCCL_VERSION": "22600"}, ": NCCL reports device times since 2.27"),
         ({"read": False}, ": "),
     ],
@@ -167,7 +104,7 @@ def test_what_has_no_times_of_kernels_has_events(timeline, fakes, variables, sai
     for rank in (0, 1):
         assert len(found.slices[rank, "operations on the device"]) == 4
     assert "events on the devices' clocks" in run.out
-    assert not said or f"the kernels have no times{said}" in run.out
+    assert f"the kernels have no times{said}" in run.out
 
 
 def test_the_journal_has_the_measurement_and_the_trace(cclmark, tmp_path):
@@ -211,24 +148,6 @@ def test_requests_that_are_refused(cclmark, tmp_path):
     assert (tmp_path / "t.steps.csv").read_text() == "precious"
 
 
-def test_a_library_that_works_in_place_only(cclmark, torch):
-    run = cclmark("trace", *HOST, "--ccl", "torch:gloo", "-b", "64K", "-n", "2")
-    assert [result.case.in_place for result in run.journal.results] == [True]
-    # The process id, as in the journal's name, because two traces may start in one second.
-    [timeline] = run.directory.glob("cclmark-runs/*.pftrace")
-    [journal] = run.directory.glob("cclmark-runs/*.jsonl")
-    assert timeline.stem.rpartition("-")[2] == journal.stem.rpartition("-")[2]
-    assert "-all_reduce-torch-gloo-2-" in timeline.stem
-
-
-def test_a_case_that_is_skipped_leaves_no_trace(cclmark, tmp_path):
-    path = tmp_path / "t.pftrace"
-    run = cclmark("trace", *HOST, "-b", "1T", "-O", path, code=3)
-    assert "nothing was traced" in run.err
-    assert "nothing was measured: requires 2 TiB of memory per rank" in run.err
-    assert not path.exists()
-
-
 def test_a_rank_that_dies_while_tracing(cclmark, fakes, tmp_path):
     path = tmp_path / "t.pftrace"
     env = fakes(read=False, CCLMARK_FAKE_DIES_PROFILED="1")
@@ -269,27 +188,7 @@ def test_slots_of_shm(timeline):
     assert re.search(r"longest wait: [\d.]+ µs on rank [012] \(", run.out)
     assert re.search(r"rank [012] waits [\d.]+% of the time of its calls, most for rank", run.out)
     assert re.search(r"\d+ events of slots, 0 lost", run.out)
-
-
-def test_slots_of_a_bridge_and_of_its_islands(timeline):
-    _, found = timeline(*BRIDGE, "0-1=shm,2-3=shm", "--devices", "host:4")
-    for rank in range(4):
-        slots = found.slices[rank, "slots"]
-        of_islands = {one["args"]["island"] for one in slots if "island" in one["args"]}
-        assert of_islands == {rank // 2}
-        names = {one["name"] for one in slots if "island" not in one["args"]}
-        assert "work within the island" in names
-        other = {0: 2, 1: 3, 2: 0, 3: 1}[rank]
-        assert f"reduce from rank {other}" in names
-    assert {(0, 2), (2, 0), (1, 3), (3, 1), (0, 1), (3, 2)} <= {*found.arrows()}
-
-
-def test_slots_of_devices_are_enqueued(timeline, fake_cuda):
-    devices = ("--devices", "cuda:0-1")
-    run, found = timeline(*BRIDGE, "0=nccl,1=nccl", *devices, env=fake_cuda.env())
-    assert "enqueue: publish 64 KiB" in {one["name"] for one in found.slices[0, "slots"]}
-    assert [one["name"] for one in found.slices[0, "waits"]] == ["the device has not completed"]
-    assert "its waits on the devices' streams have no times" in run.out
+    assert "outputs checked: 0 wrong elements" in run.out
 
 
 def test_events_that_do_not_fit_are_counted(cclmark, tmp_path):
@@ -307,15 +206,12 @@ def test_events_that_do_not_fit_are_counted(cclmark, tmp_path):
     assert path.exists()
 
 
-# Rank 1 runs until the end in both: it reduces its slices, or it reads.
-@pytest.mark.parametrize(
-    "what", [("all_reduce", "-b", "256K"), ("p2p", "-b", "4M", "--direction", "read")]
-)
-def test_a_rank_that_is_killed_leaves_no_file(cclmark, tmp_path, what):
+def test_a_rank_that_is_killed_leaves_no_file(cclmark, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(_KILLED)
     path = tmp_path / "t.pftrace"
     run = cclmark(
-        *("trace", *what, "--devices", "host:2", "-n", "100000", "-O", path),
+        *("trace", "p2p", "-b", "4M", "--direction", "read", "--devices", "host:2"),
+        *("-n", "100000", "-O", path),
         env={"PYTHONPATH": str(tmp_path)},
         code=4,
     )

@@ -72,15 +72,6 @@ def test_a_ring(traced):
             assert memory[rank, OUTPUT, (1, chunk)] == expected
 
 
-def test_a_tree(traced):
-    run, rows = traced("all_reduce", 3, NCCL_ALGO="TREE")
-    assert "derived from the algorithm and the tree that the library reports (tree" in run.out
-    assert ends(rows) == [(2, 1), (1, 0), (0, 1), (1, 2)]
-    assert [row["action"] for row in rows] == ["reduce", "reduce", "copy", "copy"]
-    # The log has connections along the ring only.
-    assert [row["transport"] for row in rows] == ["", "", "P2P/CUMEM", "P2P/CUMEM"]
-
-
 def test_messages(traced):
     run, rows = traced("alltoall", 3)
     assert "steps of the algorithm, reported by the library (sends and receives)" in run.out
@@ -90,29 +81,10 @@ def test_messages(traced):
     assert {row["origin"] for row in rows} == {"observed"}
 
 
-def test_the_network(traced):
-    run, rows = traced("all_gather", 2, NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1")
-    between = [row for row in rows if row["source"] != row["destination"]]
-    assert {row["transport"] for row in between} == {"NET/Socket device 0"}
-    assert "NET/Socket device 0" in run.out
-
-
-@pytest.mark.parametrize(
-    ("variables", "reason"),
-    [
-        (
-            {"CCLMARK_FAKE_SYMMETRIC": "1", "CCLMARK_FAKE_NCCL_VERSION": "23102"},
-            "the library ran a symmetric operation, whose steps it does not report",
-        ),
-        ({"CCLMARK_FAKE_SUBSET": "2"}, "the library created communicators of 2 and 3 ranks"),
-        ({"CCLMARK_FAKE_NCCL_VERSION": "22200"}, "the library loaded no profiler plug-in"),
-    ],
-)
-def test_unknown_steps(traced, variables, reason):
-    ranks = 3 if "CCLMARK_FAKE_SUBSET" in variables else 2
-    run, rows = traced("all_reduce", ranks, **variables)
+def test_unknown_steps(traced):
+    run, rows = traced("all_reduce", 3, CCLMARK_FAKE_SUBSET="2")
     assert "steps of the algorithm: unknown: " in run.out
-    assert reason in run.out
+    assert "the library created communicators of 2 and 3 ranks" in run.out
     assert rows == []
     assert "cclmark: steps" not in run.err
 

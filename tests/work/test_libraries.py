@@ -14,7 +14,6 @@ from cclmark import _engine as engine
 from cclmark.base.errors import UsageError
 from cclmark.rank.engine_values import _description_of, open_ccl
 from cclmark.work import libraries
-from cclmark.work.library_fields import parse_version
 from cclmark.work.library_files import (
     _LOADED_SHAPES,
     SHAPES,
@@ -23,6 +22,14 @@ from cclmark.work.library_files import (
     read_library,
 )
 from cclmark.work.operations import DTYPE_BYTES, REDUCTIONS
+from cclmark.work.runtimes import RUNTIMES
+from cclmark.work.torch_devices import (
+    TORCH_DEVICES,
+    require_support,
+    supports,
+    torch_runtimes,
+    usual_backend,
+)
 from goldens import refusal, require_outcomes
 from places import REPOSITORY
 
@@ -158,10 +165,6 @@ def test_any_value_of_a_field_is_taken_or_named(field, value, types):
         assert set(library.reductions) <= set(REDUCTIONS)
 
 
-def test_versions_are_numbered_as_nccls():
-    assert [parse_version(it) for it in ("", "2.7", "2.20.5", "2.28.9")] == [0, 20700, 22005, 22809]
-
-
 def test_the_page_counts_the_files_of_a_new_library():
     page = (REPOSITORY / "docs" / "extend" / "add-a-ccl.md").read_text()
     rows = re.findall(r"^\| has .*? \| (\d): (.*?) \|$", page, re.MULTILINE)
@@ -178,3 +181,33 @@ def test_the_page_counts_the_files_of_a_new_library():
         files = [path for room, kind in rooms for path in room.rglob(kind)]
         naming = [path for path in files if f'"{name}"' in path.read_text()]
         assert naming == []
+
+
+# How torch uses the devices of each runtime.
+
+
+def test_devices_are_those_of_a_build_or_of_a_plug_in():
+    assert set(TORCH_DEVICES) == set(RUNTIMES)
+    for runtime, device in TORCH_DEVICES.items():
+        assert (device.type == "cpu") == (runtime == "host")
+        assert bool(device.plug_in) + bool(device.build) == (runtime != "host")
+        assert device.plug_in in ("", f"torch_{device.type}")
+    own = [device.type for device in TORCH_DEVICES.values() if device.plug_in]
+    assert len(own) == len(set(own))
+    assert "cuda" not in own
+
+
+FACTS = {
+    "has": torch_runtimes,
+    "supports": supports,
+    "is required to support": lambda *given: require_support("torch:x", *given),
+    "usual": lambda runtime: usual_backend(runtime, "--backend"),
+}
+
+
+def test_backends_support_the_devices_that_they_are_made_for_and_unknown_ones_any():
+    def fact(line):
+        kind, *arguments = json.loads(line)
+        return refusal(lambda: repr(FACTS[kind](*arguments)))
+
+    require_outcomes(Path(__file__).with_name("torch_backends.txt"), fact)

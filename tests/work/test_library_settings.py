@@ -14,7 +14,6 @@ from cclmark.base.files import shipped_toml_files
 from cclmark.journal.schema import HostDescription, Machine
 from cclmark.options.varied import check_settings, environment_with, possible_variants
 from cclmark.rank.effective_settings import effective_values
-from cclmark.references.match import restrictions
 from cclmark.work import libraries
 from cclmark.work import library_settings as settings
 from cclmark.work.library_fields import find_version
@@ -26,7 +25,6 @@ from cclmark.work.setting_fields import LibrarySetting
 from cclmark.work.variants import PROCESS, Assignment, Variant
 from goldens import refusal, require_outcomes
 from places import REPOSITORY
-from reports import COLLECTIVES
 
 HERE = Path(__file__).parent
 LIBRARY = """
@@ -199,32 +197,6 @@ def test_which_values_are_possible_together():
     require_outcomes(HERE / "setting_combinations.txt", outcome)
 
 
-@pytest.mark.parametrize("value", ["", " 1", "1\n", "a\x00b", "\x1b[31m"])
-def test_what_is_no_value_of_any_form(value):
-    for form in ("integer", "text"):
-        setting = LibrarySetting(name="A", effect="E.", form=form)
-        assert "not a value" in refused(setting, value)
-
-
-@given(st.integers(-(10**6), 10**6), st.integers(-50, 50), st.integers(0, 100))
-def test_integers_within_the_limits_and_no_others(number, least, span):
-    limits = {"minimum": least, "maximum": least + span}
-    setting = LibrarySetting(name="A", effect="E.", form="integer", **limits)
-    if least <= number <= least + span:
-        check_value(setting, str(number), "")
-    else:
-        assert f"from {least} to {least + span}" in refused(setting, str(number))
-
-
-@given(st.integers(min_value=-(10**18), max_value=10**18))
-def test_sizes_are_not_negative(number):
-    setting = LibrarySetting(name="A", effect="E.", form="size")
-    if number >= 0:
-        check_value(setting, str(number), "")
-    else:
-        assert "in bytes, of at least 0" in refused(setting, str(number))
-
-
 @given(st.data())
 def test_lists_in_the_syntax_of_nccl(data):
     setting = known("nccl", "NCCL_ALGO")
@@ -263,16 +235,6 @@ def test_what_is_known_of_settings():
         return repr(FACTS[kind](*arguments))
 
     require_outcomes(HERE / "setting_facts.txt", fact)
-
-
-def test_restrictions_come_from_the_data(added):
-    header = replace(COLLECTIVES.header, environment={"MINE_LEVEL": "LOW"})
-    assert restrictions(header, "all_reduce", "mine") == []
-    restricted = '[{ values = ["LOW"], words = "it is low", operations = ["reduce"] }]'
-    added(settings=[setting_in(f"{GOOD}restricts = {restricted}")])
-    assert restrictions(header, "all_reduce", "mine") == []
-    [found] = restrictions(header, "reduce", "mine")
-    assert (found.words, found.setting) == ("it is low", "MINE_LEVEL=LOW")
 
 
 @pytest.fixture
@@ -327,12 +289,6 @@ def test_what_the_library_itself_reports(files, own, environment, expected):
     assert (value.value, value.source, value.absence) == expected
 
 
-def test_another_version_does_not_have_a_setting(added):
-    added(settings=[setting_in(GOOD + 'since = "2.0"')])
-    [value], _ = effective_values("mine", "1.0", {"MINE_LEVEL": "low"})
-    assert value.absence == "since 2.0, this library is 1.0"
-
-
 def test_the_page_of_a_new_library_is_valid():
     page = (REPOSITORY / "docs" / "extend" / "add-a-ccl.md").read_text()
     fields = page.partition("### Settings")[2]
@@ -348,34 +304,6 @@ def test_settings_between_hosts_are_refused_on_one_host(ccl):
         assert "between hosts only" in inactive_on_one_host(ccl, name, {})
         with pytest.raises(UsageError, match=f"{name}: it has an effect between hosts only.*noise"):
             check_settings([(name, ["1", "2"])], ccl)
-
-
-@pytest.mark.parametrize(
-    ("ccl", "name", "over_network"),
-    [
-        ("nccl", "NCCL_IB_QPS_PER_CONNECTION", "NCCL_SHM_DISABLE"),
-        ("torch:nccl", "NCCL_CROSS_NIC", "NCCL_SHM_DISABLE"),
-        ("hccl", "HCCL_RDMA_QPS_PER_CONNECTION", "HCCL_INTRA_ROCE_ENABLE"),
-        ("flagcx", "FLAGCX_IB_QPS_PER_CONNECTION", "FLAGCX_P2P_DISABLE"),
-    ],
-)
-def test_they_are_varied_where_ranks_of_one_host_may_use_the_network(
-    monkeypatch, ccl, name, over_network
-):
-    assert f"{over_network}=1" in inactive_on_one_host(ccl, name, {})
-    assert inactive_on_one_host(ccl, name, {over_network: ["0"]}) != ""
-    assert inactive_on_one_host(ccl, name, {over_network: ["0", "1"]}) == ""
-    check_settings([(name, ["1"]), (over_network, ["1"])], ccl)
-    monkeypatch.setenv(over_network, "1")
-    check_settings([(name, ["1"])], ccl)
-
-
-def test_a_library_that_reads_no_others_settings_gives_that_reason():
-    varied = [("NCCL_IB_QPS_PER_CONNECTION", ["1"])]
-    (notice,) = check_settings(varied, "shm", allow_unknown=True)
-    assert "shm does not read it" in notice
-    with pytest.raises(UsageError, match="shm does not read it, so that nothing would be compared"):
-        check_settings(varied, "shm")
 
 
 def host_with(**environment):

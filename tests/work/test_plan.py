@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 from cclmark.base.errors import UsageError
 from cclmark.work.cases import Sweep, UnevenPattern, heaviest_row, rows_pattern
 from cclmark.work.inject import Injection
+from cclmark.work.islands import parse_islands
 from cclmark.work.operations import (
-    DTYPE_BYTES,
-    OPERATIONS,
-    count_for_size,
     parse_dtypes,
     parse_reductions,
-    size_for_count,
 )
 from cclmark.work.sizes import format_size, parse_size, sweep
 from goldens import refusal, require_outcomes
@@ -39,30 +36,12 @@ def test_what_is_typed_is_read_or_refused():
     require_outcomes(Path(__file__).with_name("plan_values.txt"), outcome)
 
 
-@given(st.integers(1, (1 << 50) - 1))
-def test_a_plain_number_is_a_number_of_bytes(size):
-    assert parse_size(str(size)) == size
-
-
 @given(st.text(max_size=12))
 def test_any_text_is_read_or_refused_with_a_message(text):
     try:
         assert parse_size(text) >= 1
     except UsageError as error:
         assert str(error)
-
-
-@given(
-    st.sampled_from(sorted(OPERATIONS)),
-    st.integers(1, 1 << 33),
-    st.sampled_from(sorted(DTYPE_BYTES)),
-    st.integers(1, 64),
-)
-def test_what_is_measured_is_never_larger_than_what_was_asked_for(operation, size, dtype, ranks):
-    count = count_for_size(operation, size, dtype, ranks)
-    assert size_for_count(operation, count, dtype, ranks) <= size
-    if OPERATIONS[operation].spans_ranks:
-        assert count * DTYPE_BYTES[dtype] % 16 == 0
 
 
 def plan(**changes):
@@ -91,7 +70,6 @@ def test_a_plan_is_every_combination_once():
     [
         ((), "shm", "broadcast", [False]),
         ((), "mpi", "broadcast", [True]),
-        ((), "mpi", "all_gather", [False]),
         ((), "torch:gloo", "all_reduce", [True]),
         ((), "mpi", "barrier", [False]),
         ((False, True), "mpi", "broadcast", [True]),
@@ -102,13 +80,6 @@ def test_a_plan_is_every_combination_once():
 def test_one_placement_unless_asked_for(placements, ccl, operation, in_place):
     chosen = plan(operations=[operation], ccls=[ccl], placements=placements, sizes=[4096])
     assert [case.in_place for case in chosen.cases()] == in_place
-
-
-def test_roots_and_reductions_only_where_there_are_some():
-    cases = list(plan(operations=["broadcast", "alltoall"], roots=[0, 3], sizes=[4096]).cases())
-    assert {case.reduction for case in cases} == {None}
-    assert {case.root for case in cases if case.operation == "broadcast"} == {0, 3}
-    assert {case.root for case in cases if case.operation == "alltoall"} == {None}
 
 
 def test_sizes_of_no_element_have_no_case_and_equal_ones_are_measured_once():
@@ -124,21 +95,6 @@ def test_uneven_parts_keep_to_the_size(ranks, skew, elements):
     assert heaviest_row(matrix, ranks) <= elements
     rows = [sorted(matrix[i * ranks : (i + 1) * ranks]) for i in range(ranks)]
     assert all(row == rows[0] for row in rows)
-
-
-def test_a_skew_makes_the_largest_part_that_much_larger():
-    matrix = UnevenPattern.parse("skew:4").matrix(1 << 20, 4, 4)
-    assert max(matrix[:4]) / min(matrix[:4]) == pytest.approx(4, rel=0.01)
-
-
-def test_a_matrix_file_gives_the_shares(tmp_path):
-    path = tmp_path / "m.txt"
-    path.write_text("# from step 100\n0, 3\n1 1\n")
-    pattern = UnevenPattern.parse(f"matrix:{path}")
-    pattern.check(2)
-    assert pattern.matrix(3000, 2, 1) == (0, 2992, 992, 992)
-    with pytest.raises(UsageError, match="3 x 3"):
-        pattern.check(3)
 
 
 @pytest.mark.parametrize(
@@ -184,3 +140,35 @@ def test_matrix_files_are_regular_files_of_bounded_size(tmp_path):
 def test_the_weights_of_a_pattern_can_be_written_as_one(weights):
     assume(any(map(any, weights)))
     assert UnevenPattern.parse(rows_pattern(weights)).weights == tuple(map(tuple, weights))
+
+
+# Islands by what was typed, and by the hosts that ranks are on.
+
+
+LIBRARIES = {"cuda": ["nccl", "flagcx"], "host": ["shm", "oneccl"]}
+NATURAL = {"cuda": True, "host": True}
+CUDA, HOST = ["cuda"] * 4, ["host"] * 4
+MIXED = ["cuda", "host"] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "runtimes", "hosts", "expected"),
+    [
+        *((text, CUDA, "0011", "0-1=nccl 2-3=nccl") for text in ("", "host", "0-1,2-3", " host ")),
+        ("host=flagcx", CUDA[:3], "011", "0 1-2=flagcx"),
+        ("", MIXED, "0011", "0 1 2 3"),
+        ("host", MIXED, "0011", "a library supports only one kind"),
+        ("0-2,3", CUDA, "0011", "0-2=nccl 3"),
+        ("0-2,3", HOST, "0011", "shm works within one"),
+        ("host", CUDA[:2], "00", "all ranks are on one"),
+        ("host", CUDA, "0101", "not consecutive"),
+        ("host=nccl,shm", CUDA, "0011", "one library for all"),
+    ],
+)
+def test_islands(text, runtimes, hosts, expected):
+    def islands():
+        parsed = parse_islands(text, runtimes, LIBRARIES, NATURAL, [*map(int, hosts)])
+        return " ".join(island.describe() for island in parsed)
+
+    found = refusal(islands)
+    assert expected in found if "Error" in found else expected == found
