@@ -91,15 +91,6 @@ def test_the_parent_of_a_launched_process_is_killed(pods, rank):
         assert journal.footer.exit_code == ended[0][0] == 4
 
 
-def test_the_parent_is_killed_before_all_have_come(pods):
-    first = pods.start(0, 2, *ENDLESS, "-T", "100", prefix=PARENT)
-    note = pods.note()
-    first.kill()
-    pods.end(first, SOON_S)
-    wait_until(lambda: not tagged_processes(pods.tag), "it is gone", SOON_S)
-    assert list(note.parent.iterdir()) == []
-
-
 def test_the_parent_is_killed_before_the_first_process_has_come(pods):
     second = pods.start(1, 2, *ENDLESS, "-T", "100", prefix=PARENT)
     wait_until(lambda: len(tagged_processes(pods.tag)) == 2, "the process was started")
