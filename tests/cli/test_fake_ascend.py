@@ -1,11 +1,8 @@
 """The way through the ACL runtime and HCCL, on fakes: also in ``scenarios/ascend.txt``."""
 
-import json
-
 from vendors import HCCL
 
 TWO = ("--devices", "acl:0,1", "-b", "64", "-e", "64", "-n", "2", "-w", "1")
-REDUCED = {"int8", "int16", "int32", "int64", "float16", "float32", "bfloat16"}
 
 
 def test_the_check_of_the_host_names_the_values_of_16_bit_integers(cclmark):
@@ -14,20 +11,6 @@ def test_the_check_of_the_host_names_the_values_of_16_bit_integers(cclmark):
     found = {it.case.dtype: it.verification.findings[0] for it in run.journal.results}
     assert 0 <= int(found["uint16"].expected) < 1 << 16
     assert -(1 << 15) <= int(found["int16"].expected) < 1 << 15
-
-
-def test_info_tells_what_the_library_can_do(cclmark, without_torch):
-    run = cclmark("info", "--ccls", "--json", env=HCCL.env("old") | without_torch)
-    report = {entry["name"]: entry for entry in json.loads(run.out)["ccls"]}["hccl"]
-    assert report["runtimes"] == ["acl"]
-    assert report["version"] == "8.2.RC1"
-    assert report["id_bytes"] == 4108
-    assert report["in_place_only"] == ["broadcast"]
-    assert set(report["reduced_dtypes"]) == REDUCED
-    assert report["routes"]["gather"] == "alltoallv"
-    assert "reduce" not in report["routes"]
-    assert "BatchSendRecv" in report["lacks"]
-    assert "fake" in report["verified"]
 
 
 def test_steps_of_an_operation_are_those_of_the_documents(cclmark, tmp_path):
