@@ -31,9 +31,6 @@ def own_source(own_sources):
     ("arguments", "code"),
     [
         (("references",), 0),
-        (("--version",), 0),
-        (("all_reduce", "--help"), 0),
-        (("all_reduce", "--nonsense"), 2),
         (("report", "absent.jsonl"), 2),
         (("all_reduce", "--devices", "musa:0"), 3),
         (("all_reduce", "--devices", "host:2", "-b", "1M", "-e", "1K"), 2),
@@ -93,12 +90,3 @@ def test_another_start_is_not_forked(own_source, monkeypatch):
     assert not own_source.suits({**os.environ, "LC_ALL": "C"})
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1 << 10})
     assert not own_source.suits(dict(os.environ))
-
-
-def test_what_a_run_leaves_behind_is_found(own_source, endless):
-    run, ranks = endless
-    living = own_source.living()
-    assert {run.pid, *ranks} <= living.keys()
-    os.kill(ranks[0], signal.SIGSTOP)
-    os.kill(run.pid, signal.SIGKILL)
-    wait_until(lambda: not own_source.living(), "everything has ended")

@@ -31,18 +31,11 @@ def pipe(tmp_path):
     return tmp_path / "pipe"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("all_reduce", *HOST), "all_reduce"),
-        (("compare", *TWO), "8 slower"),
-    ],
-)
-def test_one_reader_gets_all_of_it(cclmark, pipe, arguments, words):
+def test_one_reader_gets_all_of_it(cclmark, pipe):
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as cat:
-        told = cclmark(*arguments, "-O", "pipe", timeout_s=30)
+        told = cclmark("all_reduce", *HOST, "-O", "pipe", timeout_s=30)
         out, _ = cat.communicate(timeout=scaled(SOON_S))
-    assert words in out
+    assert "all_reduce" in out
     assert told.out == ""
     assert pipe.is_fifo()
 

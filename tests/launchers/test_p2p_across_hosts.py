@@ -133,28 +133,6 @@ def test_a_matrix_has_every_pair_of_all_hosts(measured, cclmark, tmp_path):
     assert journal.header.continues.carried == len(kept)
 
 
-def test_the_triangle_has_each_pair_once_also_of_hosts_of_one_name(measured, hosts):
-    name = hosts.first.name
-    hosts.second.run("hostname", name)
-    try:
-        run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE", code=0)
-    finally:
-        hosts.second.run("hostname", hosts.second.name)
-    for title in (
-        "Unidirectional bandwidth, write, CE, 256 KiB",
-        "Unidirectional bandwidth, read, CE, 256 KiB",
-        "Bidirectional bandwidth, write, CE, 256 KiB",
-        "Latency, write, CE",
-    ):
-        cells = {pair: cell for pair, cell in matrix(run.out, title).items() if cell != "x"}
-        assert cells.keys() == {(a, b) for a, b in EVERY if a < b}
-        assert all(float(cell) > 0 for cell in cells.values())
-    found = [device.host for device in run.journal.header.devices]
-    assert found == [f"{name}#1", f"{name}#1", f"{name}#2", f"{name}#2"]
-    assert f"2 hosts have the name {name}" in run.out
-    assert kinds_of(run) == KINDS
-
-
 # Some ten times in a run: a rank of MPI that waits for a delayed one polls as long.
 DELAY_MS = 200
 # Data that come to the first rank of a pair, and to the second one of another pair; a delay between

@@ -105,15 +105,6 @@ def test_a_directory_that_cannot_be_written_to(cclmark_in, mounts, named):
     assert "--journal FILE" in ended.err
 
 
-def test_a_journal_that_is_taken_away_ends_nothing(background):
-    """Whoever removes the file has their reasons; the results are still on the screen."""
-    run = background(*SWEEP, "-w", "1", "-N", "100")
-    run.wait_for_ranks(results=2)
-    run.journal_path.unlink()
-    ended = run.finish(60, code=0)
-    assert "all_reduce: peak bus bandwidth" in ended.out
-
-
 @pytest.mark.parametrize("number", [12, 20])
 def test_files_that_may_not_be_opened(tag, tmp_path, number):
     """For the control plane, for the board, for the ranks: one message, wherever it comes from."""
@@ -126,6 +117,14 @@ def test_files_that_may_not_be_opened(tag, tmp_path, number):
     assert "ulimit -a" in ended.stderr
     assert "Traceback" not in ended.stderr
     assert not list(tmp_path.rglob("*.jsonl"))
+
+
+def test_a_rank_whose_memory_exceeds_the_limit_on_files_reports_the_reason(tag, tmp_path):
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (4096, 4096))
+    ended = run_limited(tag, tmp_path, *SWEEP, limit=limit)
+    assert ended.returncode == 4
+    assert "fallocate(rank group memory) failed: File too large" in ended.stderr
+    assert "refused" not in ended.stderr
 
 
 def test_memory_that_does_not_suffice(tag, tmp_path):

@@ -231,17 +231,6 @@ def test_code_that_the_user_names_too_is_trusted(cclmark, altered):
     assert len(cclmark("rerun", path, "--", "--import", "nothing").journal.results) == 6
 
 
-def test_transfers_and_what_takes_no_value(cclmark):
-    copies = ("--devices", "host:2", "-p", "uniBw", "--begin", "64K", "--display-ur")
-    first = cclmark("p2p", *copies, "--journal", "a.jsonl").journal
-    again = cclmark("rerun", "a.jsonl")
-    assert [it.transfer for it in again.journal.transfers] == [
-        it.transfer for it in first.transfers
-    ]
-    assert "--display-ur=1" in again.journal.header.command
-    assert "2 in both" in again.out
-
-
 def test_an_old_journal_without_the_newer_fields(cclmark, altered):
     path = altered(plan=None, directory="", schema_version=2, run_id="")
     assert len(read_journal(path).results) == 6
