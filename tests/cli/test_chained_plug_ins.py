@@ -141,24 +141,6 @@ def test_each_one_receives_the_types_that_it_asked_for(bench, version, mask, ign
         assert {"kernel channel", "proxy step"}.isdisjoint(one.kind for one in log.events)
 
 
-def test_a_mask_that_changes_is_followed(bench):
-    more = {
-        "CCLMARK_FAKE_OTHER_MASK": str(COLLECTIVE),
-        "CCLMARK_FAKE_OTHER_AFTER": "3",
-        "CCLMARK_FAKE_OTHER_THEN": str(COLLECTIVE | KERNEL),
-    }
-    both, logs = bench.chained(**more)
-    for lines in both:
-        first = next(number for number, line in enumerate(lines) if "type 64" in line)
-        assert sum("start" in line for line in lines[:first]) >= 3
-        assert not [line for line in lines if "ERROR" in line]
-    assert all("kernel channel" not in {one.kind for one in log.events} for log in logs)
-    off, logs = bench.chained(**(more | {"CCLMARK_FAKE_OTHER_THEN": "0"}))
-    assert not [line for lines in off for line in lines if "ERROR" in line]
-    assert max(sum("start" in line for line in lines) for lines in off) == 3
-    assert all(len(chosen(log)) == len(log.cost_tables) >= 3 for log in logs)
-
-
 # One version for each interface of tuners: the test above has all of profilers.
 @pytest.mark.parametrize("version", [BEFORE_PROFILERS, 22300, 22700, 22902, 23102])
 def test_the_other_tuner_decides(bench, version):

@@ -4,12 +4,11 @@
 """
 
 import re
-import sys
 
 import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path, read_plugin_log
-from commands import completed, wait_until
+from commands import wait_until
 
 RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
 EAGER = (*RUN, "-c", "0", "--timing", "throughput", "--placement", "out-of-place")
@@ -71,51 +70,6 @@ def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_c
     assert [result.status for result in ended.journal.results] == ["ok"] * 3
     assert re.search("[1-9] of 3 cases are not explained: rank 1 ", ended.err)
     assert "all_reduce" in ended.out
-
-
-_RECORDS_IN_MEMORY = """
-import ctypes, resource, sys
-from cclmark.explain.plugin_log import plugin_path
-from cclmark.rank.instruments import Instruments
-from cclmark.rank.instruments import log_failure
-
-class Interface(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("init", ctypes.c_void_p)]
-
-instruments = Instruments(2, ["nccl"])
-instruments.begin()
-assert log_failure() == ""
-print(instruments.observation().reason)
-limit = int(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-found = Interface.in_dll(ctypes.CDLL(str(plugin_path())), "ncclProfiler_v5")
-init = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
-    ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p,
-)(found.init)
-context, mask = ctypes.c_void_p(), ctypes.c_int()
-init(ctypes.byref(context), 1, ctypes.byref(mask), b"x", 1, 2, 0, None)
-print(instruments.observation().reason)
-"""
-
-
-@pytest.mark.parametrize(
-    ("limit_bytes", "reason"),
-    [
-        (
-            4095,
-            "the library loaded the profiler plug-in, which records nothing: cannot write the log "
-            "in memory: File too large",
-        ),
-        (4096, "the log of the plug-in could not grow: File too large"),
-        (1 << 20, "the library reported no event, although it ran the operation"),
-    ],
-)
-def test_a_log_in_memory_that_cannot_be_written_is_the_reason(limit_bytes, reason):
-    command = [sys.executable, "-c", _RECORDS_IN_MEMORY, str(limit_bytes)]
-    ended = completed(command, check=True)
-    none = "the library loaded no profiler plug-in (NCCL has them since 2.23)"
-    assert ended.stdout.splitlines() == [none, reason]
 
 
 @pytest.fixture

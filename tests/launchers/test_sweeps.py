@@ -153,12 +153,6 @@ def check_alike(start, ranks, begun, run, swept_alone):
 
 @pytest.mark.usefixtures("no_leaks")
 class TestOnThisMachine:
-    @by("srun")  # test_examples runs under a torchrun of each node
-    def test_a_run_is_the_same_as_without_a_launcher(self, on_one, swept, swept_alone):
-        begun, run = swept(on_one)
-        assert run.written() == [begun.journal_path.name]
-        check_alike(on_one, 3, begun, run, swept_alone)
-
     @by("srun")
     def test_wrong_data_is_the_launchers_exit_code(self, on_one, swept):
         _, run = swept(on_one, "--inject", "corrupt:rank=1,index=5")

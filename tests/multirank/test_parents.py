@@ -52,24 +52,19 @@ def terminal(tag, tmp_path):
     shell.wait(scaled(10))
 
 
-@pytest.mark.parametrize("what", ["the shell is killed", "the terminal is closed"])
-def test_a_shell_above_that_goes(terminal, tmp_path, what):
+def test_a_shell_above_that_is_killed(terminal, tmp_path):
     """The kernel hangs up on all that the terminal had in its foreground."""
     shell, outside, own = terminal
     path = tmp_path / "run.jsonl"
     wait_until(lambda: path.exists() and path.read_bytes().count(b"\n") > 3, "there are results")
-    if what == "the shell is killed":
-        shell.kill()
-    else:
-        os.close(outside)
+    shell.kill()
     wait_until(lambda: not tagged_processes(own), "all of it is gone", SOON_S)
     journal = read_journal(path)
     assert journal.damaged_lines == 0
     assert len(journal.results) >= 3
     assert journal.footer.exit_code == 130
     assert "SIGHUP" in journal.footer.message
-    if what == "the shell is killed":
-        os.close(outside)
+    os.close(outside)
 
 
 @pytest.mark.parametrize("rank", [0, 1])

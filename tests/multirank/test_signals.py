@@ -46,41 +46,6 @@ if "cclmark.rank_process" not in sys.orig_argv and "all_reduce" in sys.orig_argv
     Server.receive = receive_and_drop
 """
 
-# In the first process alone: SIGTERM within the poll in which the second Hello arrives, when a
-# result has arrived in the same poll too. The descriptions of devices, which the header requires,
-# come later.
-WITHIN_ONE_POLL = """
-import os, signal, sys, time
-
-if "cclmark.rank_process" not in sys.orig_argv and os.environ.get("RANK", "0") == "0":
-    from cclmark.launch import agent
-    from cclmark.rendezvous.server import Server
-
-    describe = agent.describe_devices
-
-    def describe_later(*arguments):
-        time.sleep(0.5)
-        return describe(*arguments)
-
-    agent.describe_devices = describe_later
-
-    receive, senders = Server.receive, set()
-
-    def receive_and_signal(server, timeout_s):
-        messages = receive(server, timeout_s)
-        before = len(senders)
-        senders.update(one.rank for one in messages if type(one).__name__ == "Hello")
-        if before < 2 == len(senders):
-            while "Measured" not in (type(one).__name__ for one in messages):
-                messages += receive(server, timeout_s)
-            os.kill(os.getpid(), signal.SIGTERM)
-            for _ in range(1000):
-                pass
-        return messages
-
-    Server.receive = receive_and_signal
-"""
-
 
 def patched(directory: Path, module: str, **variables: str) -> dict[str, str]:
     """The environment of a run with this module. Writes into ``directory``."""
@@ -221,21 +186,6 @@ def test_an_interrupt_of_a_starting_rank_prints_no_traceback(started_background)
     os.kill(pid, signal.SIGINT)
     ended = run.finish(SOON_S, code=4)
     assert "was killed by SIGINT" in ended.err
-
-
-def test_a_signal_within_the_poll_of_the_last_hello(background, tmp_path):
-    """The run is known from then on: it is interrupted, and its journal has all that arrived."""
-    env = patched(tmp_path, WITHIN_ONE_POLL)
-    run = background(*SWEEP, "-N", "0", env=env)
-    ended = run.finish(SOON_S, code=130)
-    assert ended.message.splitlines()[-1] == "cclmark: ended by SIGTERM"
-    assert "Exception ignored" not in ended.err
-    journal = ended.journal
-    assert [device.rank for device in journal.header.devices] == [0, 1]
-    assert (journal.footer.exit_code, journal.footer.message) == (130, "ended by SIGTERM")
-    places = [(result.cycle, result.index) for result in journal.results]
-    assert places == [divmod(place, 2) for place in range(len(places))], "a result is lost"
-    assert places
 
 
 def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background, tmp_path):

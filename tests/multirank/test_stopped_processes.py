@@ -21,17 +21,6 @@ if "cclmark.rank_process" not in sys.orig_argv:
     attempt.ProcessWatch.lost.__defaults__ = ({SILENCE_S},)
     coordinator.SILENCE_S, follower._SILENCE_OF_FIRST_S = {SILENCE_S}, {2 * SILENCE_S}
 """
-# Rank processes that begin once the launcher stands still: they could have ended before it.
-RANKS_WAIT = """
-import os, sys, time
-
-if "cclmark.rank_process" in sys.orig_argv:
-    launcher = os.getppid()
-    stat = f"/proc/{launcher}/stat"
-    ends_s = time.monotonic() + 60
-    while time.monotonic() < ends_s and open(stat).read().rpartition(")")[2].split()[0] != "T":
-        time.sleep(0.01)
-"""
 # Ranks that mostly sleep, as they only have to last.
 ENDLESS = ("-e", "64", "-N", "0", *(f"--inject=delay:rank={rank},ms=100" for rank in (0, 1)))
 
@@ -77,26 +66,6 @@ def test_its_rank_is_not_blamed_for_it(pods):
     assert "did not get any further than" not in err
     assert "is stopped" not in err.partition("\n")[2]
     goes_on(pods, second)
-
-
-@pytest.mark.started  # forked ranks do not wait
-def test_ranks_that_begin_and_end_while_it_stands_still_are_heard(background, tmp_path):
-    """Their first word and their last come together then. Islands of one rank share no id, for
-    which they would wait.
-    """
-    (tmp_path / "sitecustomize.py").write_text(RANKS_WAIT)
-    run = background(
-        *("all_reduce", "--ccl", "bridge", "--islands", "0,1", "--devices", "host:2"),
-        *("-b", "8", "-e", "8", "-n", "1", "-w", "1"),
-        env={"PYTHONPATH": str(tmp_path)},
-    )
-    run.wait_for_workers(2)
-    run.signal(run.process.pid, signal.SIGSTOP)
-    for rank in (0, 1):
-        run.wait_for_phase(rank, "finished")
-    run.signal(run.process.pid, signal.SIGCONT)
-    ended = run.finish(SOON_S, code=0)
-    assert "refused" not in ended.out + ended.err
 
 
 def test_the_first_process_is_named_where_it_stood_still_itself(background):

@@ -142,14 +142,6 @@ def test_a_run_of_a_launcher_is_told_how_to_be_started_again(cclmark, altered):
     assert "the same number of processes" in cclmark("rerun", altered(launcher="srun")).err
 
 
-def test_options_without_two_dashes_are_told_where_they_go(cclmark, altered):
-    refused = cclmark("rerun", altered(), "--ccl", "shm", code=2)
-    assert "No such option '--ccl': put -- before options of the journal's" in refused.err
-    assert "cclmark rerun JOURNAL -- --ccl shm" in refused.err
-    refused = cclmark("rerun", "a.jsonl", "--keep-environments", code=2)
-    assert "Did you mean '--keep-environment'?" in refused.err
-
-
 def test_what_differs_is_said(cclmark, altered, journal_lines):
     whole, _ = journal_lines
     path = altered(

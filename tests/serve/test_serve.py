@@ -190,6 +190,7 @@ def test_pages_of_the_list(filled):
     last = client.get("/?page=3").text
     assert "101 to 103 of 103" in last
     assert "Older" not in last
+    assert 'href="/?page=2"' in last
     assert listed(client, "?page=9") == []
     assert 'href="/?page=3"' in client.get("/?page=9").text
 
