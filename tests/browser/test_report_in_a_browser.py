@@ -6,7 +6,6 @@ import functools
 import io
 import re
 import xml.etree.ElementTree as ET
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,24 +15,18 @@ from browsing import require_accessible
 from cclmark.comparison.comparison_page import comparison_page
 from cclmark.comparison.figures import Side, compare
 from cclmark.comparison.words import Comparison
-from cclmark.document.blocks import Table
-from cclmark.document.columns import Column
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
-from cclmark.document.page.page_model import Rows, Section
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.report.run_page import page_of
-from examples import exhaustive
 from places import H200X4, RUNS
 from reports import explained, hostile_case, hostile_header
-
-ALL = ("collectives", "p2p", "pairs")
 
 
 def _without(name, **left_out):
     """Returns the journal ``name`` without the items that have one of these values of an attribute:
-    a page of all of them, which "together" is, takes a browser four times as long.
+    a page of all of them takes a browser four times as long.
     """
     journal = read_journal(H200X4 / "report" / f"{name}.jsonl")
     results = [
@@ -100,13 +93,9 @@ PAGES = {
         _page(COPIES), "p2p-unidirectional", "p2p-time", "p2p-latency-write-ce"
     ),
     "pairs": lambda: _only(_page(PAIRS), "pairs-bandwidth", "pairs-all_gather"),
-    "together": lambda: _page(*(read_journal(H200X4 / "report" / f"{one}.jsonl") for one in ALL)),
     "comparison": _comparison,
     "explained": lambda: _short(_page(explained())),
     "accessible": _accessible,
-    "many": lambda: _short(page_of([*map(_of_own_command, sorted(RUNS.glob("*.jsonl")))])),
-    "wide": lambda: _wide_page(_page(COPIES)),
-    "kinds": lambda: dataclasses.replace(_page(COPIES, COLLECTIVES), sections=[]),
 }
 
 
@@ -122,13 +111,6 @@ def pages(tmp_path_factory):
         return path
 
     return place
-
-
-def _of_own_command(path):
-    """A run with a different command: the page would merge repetitions into one curve."""
-    journal = read_journal(path)
-    header = replace(journal.header, command=[*journal.header.command, path.stem])
-    return NamedRun(path.stem, dataclasses.replace(journal, header=header))
 
 
 def _only(page, *keys):
@@ -175,8 +157,7 @@ FIRST_SCREEN = (".verdict dd", ".overview .plot", ".findings")
 LARGE = ["collectives", "copies", "pairs", "comparison"]
 
 
-# All of them on one page is what a browser takes three times as long for.
-@pytest.mark.parametrize("name", [*LARGE, exhaustive("together")])
+@pytest.mark.parametrize("name", LARGE)
 def test_the_first_screen_has_the_answer_every_chart_is_drawn_and_nothing_is_fetched(drawn, name):
     seen = drawn(name)
     # Maps of equal values are sentences.
@@ -234,29 +215,6 @@ def test_hovering_over_a_point_tells_its_figures(drawn):
     assert "95th percentile" in text
 
 
-LOOKS = """(plot) => [...plot.querySelectorAll(".curve")].map((one) => [
-  getComputedStyle(one).stroke, one.getAttribute("stroke-dasharray"),
-  one.getAttribute("marker-start")].join())"""
-
-
-@pytest.mark.parametrize(("name", "curves"), [("pairs", 5), ("many", 22)])
-def test_many_curves_are_told_apart_and_their_names_take_no_room(drawn, name, curves):
-    page = drawn(name).page
-    figure = page.locator("figure[data-chart$=bandwidth]").first
-    figure.scroll_into_view_if_needed()
-    plot = figure.locator(".plot")
-    looks = plot.evaluate(LOOKS)
-    assert len(set(looks)) == len(looks) == curves
-    assert plot.locator("svg").first.bounding_box()["height"] > 250
-    names = figure.locator(".legend button")
-    assert names.count() == curves
-    edge = figure.bounding_box()
-    for box in (one.bounding_box() for one in names.all()):
-        assert box["x"] + box["width"] <= edge["x"] + edge["width"]
-    swatches = [one.inner_html() for one in figure.locator(".legend svg").all()]
-    assert len(set(swatches)) == curves
-
-
 def test_a_curve_is_hidden_and_shown_by_its_name_in_light_and_dark_colours(drawn):
     seen = drawn("pairs")
     page = seen.page
@@ -282,15 +240,6 @@ def test_a_curve_is_hidden_and_shown_by_its_name_in_light_and_dark_colours(drawn
     page.get_by_role("button", name="Switch to light colours").click()
     assert page.evaluate(colour) == light
     assert seen.said == []
-
-
-def test_a_cell_of_a_heat_map_tells_its_link(drawn):
-    seen = drawn("copies")
-    figure = seen.page.locator("figure[data-chart=p2p-unidirectional-bandwidth-write-ce-512-mib]")
-    cells = figure.locator(".cells rect").first
-    text = seen.hover(figure, cells, 0.375, 0.125)
-    assert "DEV0, DEV1" in text
-    assert "396.02 GB/s, NV18" in text
 
 
 def test_the_axis_can_be_changed_by_keyboard(drawn):
@@ -322,16 +271,6 @@ def test_a_chart_is_saved_with_its_title_and_legend(drawn, format, begin):
         assert b"var(" not in content
 
 
-def test_what_a_chart_shows_is_there_as_a_table_too(drawn):
-    seen = drawn("copies")
-    figure = seen.page.locator("figure[data-chart=p2p-unidirectional-bandwidth-write-ce-512-mib]")
-    figure.get_by_text("Values").click()
-    rows = figure.locator("tbody tr")
-    rows.nth(0).wait_for()
-    cells = rows.nth(0).locator("td, th").all_text_contents()
-    assert [one.strip() for one in cells] == ["DEV0", "x", "396.02", "395.92", "396.10"]
-
-
 def test_the_table_is_filtered_sorted_and_handed_out(drawn):
     page = drawn("collectives").page
     assert page.locator("#cases tbody tr").count() == 100
@@ -361,25 +300,6 @@ def test_the_table_is_filtered_sorted_and_handed_out(drawn):
     assert page.locator("#cases tbody tr").count() == len(COLLECTIVES.results)
 
 
-def test_a_narrow_screen_has_nothing_cut_off(seen, pages):
-    seen.page.set_viewport_size({"width": 400, "height": 800})
-    page = seen.open(pages("collectives")).page
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    seen.unfold()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    page.locator(".folded summary").first.click()
-    # Findings and figures are shown without gaps.
-    for finding in page.locator(".folded[open] .insights li").all():
-        label, text = (finding.locator(part).first.bounding_box() for part in ("strong", "span"))
-        assert label["height"] < 40  # one line: no room is kept below it
-        assert 0 <= text["y"] - (label["y"] + label["height"]) < 5
-    column = page.locator("#peaks thead th").all_text_contents().index("at")
-    row = page.locator("#peaks tbody tr").first
-    assert row.locator("th, td").nth(column).text_content() == "512 MiB in-place"
-    text = row.locator("td").nth(column - 1)
-    assert text.evaluate("(cell) => getComputedStyle(cell).whiteSpace") == "nowrap"
-
-
 def test_on_paper_every_chart_is_drawn(seen, pages, tmp_path):
     page = seen.open(pages("collectives")).page
     page.pdf(path=tmp_path / "report.pdf", prefer_css_page_size=True)
@@ -388,44 +308,6 @@ def test_on_paper_every_chart_is_drawn(seen, pages, tmp_path):
     assert content.startswith(b"%PDF")
     assert 5 < len(re.findall(rb"/Type\s*/Page\b", content)) <= 12
     assert seen.said == []
-
-
-@contextmanager
-def on_paper(page):
-    """The page as it is printed, and then as it was."""
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.emulate_media(media="print")
-    yield
-    page.emulate_media(media="screen")
-    page.evaluate("dispatchEvent(new Event('afterprint'))")
-
-
-def _wide_page(page):
-    """A page with tables that are wider than a sheet, however small their type."""
-    words = "unidirectional bandwidth of a pair"
-    row = [words] * 10 + ["12345678901"] * 10
-    table = Table("Wide", [f"column {n}" for n in range(20)], [row], "<" * 10 + ">" * 10)
-    rows = Rows(
-        [Column(f"column_{n}", "text", "A column.") for n in range(40)],
-        [[f"{words} {row}"] * 20 + [12345678901 + row] * 20 for row in range(3)],
-        "cases.csv",
-    )
-    listing = Section("listing", "Listing", listing="a long line of words " * 30)
-    return dataclasses.replace(page, peaks=table, rows=rows, sections=[listing])
-
-
-WHITE_SPACE = "(cells) => [...new Set(cells.map((one) => getComputedStyle(one).whiteSpace))]"
-WIDTHS = "(found) => found.map((one) => Math.max(one.offsetWidth, one.scrollWidth))"
-
-
-def test_on_paper_no_table_is_wider_than_a_sheet(seen, pages):
-    page = seen.open(pages("wide")).page
-    with on_paper(page):
-        widths = page.locator(".scroll > table, .scroll > pre").evaluate_all(WIDTHS)
-        assert [one <= 1010 for one in widths] == [True, True, True]
-        assert page.locator("td.number").evaluate_all(WHITE_SPACE) == ["nowrap"]
-    assert page.locator(".wrapped").count() == 0
-    assert page.locator(".scroll > [style*=font-size]").count() == 0
 
 
 @pytest.mark.parametrize("unfolds", [True, False], ids=["unfolded", "on paper"])
@@ -446,42 +328,6 @@ def test_drawings_of_large_pages_are_complete(seen, tmp_path, monkeypatch, unfol
     assert pressed == page.locator("figure[data-chart] .legend button").count() > 1
     names = page.locator("figure[data-chart=all_reduce-float32-sum-time] .legend button")
     assert names.all_text_contents() == ["out-of-place", "in-place"]
-
-
-def test_on_paper_each_kind_of_work_has_a_table_with_its_own_columns(seen, pages):
-    page = seen.open(pages("kinds")).page
-    seen.unfold()
-    heads = page.locator("#cases thead th:visible").all_text_contents()
-    assert {"operation", "measure"} <= set(heads)
-    with on_paper(page):
-        tables = page.locator("table.cases").all()
-        counts = [one.locator("tbody tr").count() for one in tables]
-        assert counts == [len(COPIES.results), len(COLLECTIVES.results)]
-        for table in tables:
-            assert table.bounding_box()["width"] <= 1011
-            cells = table.locator("td:not(.long)")
-            assert cells.evaluate_all(WHITE_SPACE) == ["nowrap"]
-            # Chromium repeats a head of a table, but no box of a button in it.
-            for part, display in (("thead", "table-header-group"), ("thead button", "contents")):
-                style = "(one) => getComputedStyle(one).display"
-                assert table.locator(part).first.evaluate(style) == display
-        copies, cases = (
-            one.locator("thead th:not([hidden])").all_text_contents() for one in tables
-        )
-        assert "measure" in {*copies} - {*cases}
-        assert "operation" in {*cases} - {*copies}
-        assert cases == [head for head in heads if head in cases]
-        assert not {"ccl", "ranks", "dtype"} & {*cases}
-        assert tables[1].locator("tbody tr").first.locator("td").count() == len(cases)
-        assert not page.locator(".wrapped").count()
-        *_, of_copies, of_cases = page.locator("#table .remark:not([hidden])").all_text_contents()
-        assert of_copies.startswith("The same in all rows: run run 1;")
-        assert of_cases.startswith("The same in all rows: run run 2;")
-        assert "ccl nccl; ranks 4; dtype float32" in of_cases
-    assert page.locator("table.cases").count() == 1
-    assert page.locator("#cases thead th:visible").all_text_contents() == heads
-    assert not page.locator("#alike").is_visible()
-    assert seen.said == []
 
 
 def test_slower_cases_come_first_and_are_red(drawn):
@@ -516,12 +362,8 @@ def test_strings_of_a_journal_do_not_run(seen, tmp_path):
     assert seen.page.locator("img, b, script[src], a[href^=javascript]").count() == 0
 
 
-LARGER = map(exhaustive, ("collectives", "copies", "comparison"))
-
-
-@pytest.mark.parametrize("name", ["accessible", *LARGER])
-def test_pages_have_no_serious_accessibility_problem(seen, pages, name):
-    page = seen.open(pages(name)).page
+def test_pages_have_no_serious_accessibility_problem(seen, pages):
+    page = seen.open(pages("accessible")).page
     seen.unfold()
     page.locator("figure .tools summary").first.click()
     for other in ("dark", "light"):

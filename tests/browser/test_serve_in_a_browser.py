@@ -54,18 +54,6 @@ def test_from_the_list_to_charts_of_two_runs(seen, address):
     assert len(seen.requests) == 4
 
 
-def test_from_the_list_to_a_comparison_and_back_to_front(seen, address):
-    page = choose(seen, address, "ctas8", "default-2")
-    page.get_by_role("button", name="Compare").click()
-    page.wait_for_selector("html[data-ready=yes]")
-    assert page.title() == "ctas8 against default-2"
-    assert seen.unfold() > 1
-    page.get_by_role("link", name="Swap the sides").click()
-    page.wait_for_selector("html[data-ready=yes]")
-    assert page.title() == "default-2 against ctas8"
-    assert seen.said == []
-
-
 def test_a_journal_can_be_kept(seen, address):
     page = choose(seen, address)
     # Another test has opened this run's page: Chromium need not compile its script again.
@@ -108,7 +96,7 @@ def examined(browser):
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
-@pytest.mark.parametrize("path", ["", "trend?all=1", "nowhere"])
+@pytest.mark.parametrize("path", ["", "trend?all=1"])
 def test_pages_are_accessible(examined, address, path, colours):
     examined.emulate_media(color_scheme=colours)
     examined.goto(address + path)

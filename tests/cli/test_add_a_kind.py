@@ -117,11 +117,6 @@ def test_a_program_measures_the_new_kind(extended, package, tmp_path):
     )
 
 
-def test_the_other_kinds_work_as_before(extended):
-    shown = extended("memory", "all_reduce", "--devices", "host:2", "--format", "csv")
-    assert shown.count(",stage,communicator created,") == 2, shown
-
-
 def test_a_rank_that_dies_in_it_is_named(extended, tmp_path):
     """The phases that the runner enters are known to supervision."""
     message = extended(

@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 import vendors
 
-from examples import exhaustive
 from goldens import require_outcomes
 from in_process import run_here
 from places import TESTS
 
 USAGE, MISSING = 2, 3
 HOST = ("--devices", "host:2")
-JOURNAL, OTHER_JOURNAL = (TESTS / "journals" / f"{name}.jsonl" for name in ("collective", "soak"))
+JOURNAL = TESTS / "journals" / "collective.jsonl"
 TINY = ("-b", "64", "-e", "64", "-n", "1", "-w", "0")
 
 
@@ -111,19 +110,10 @@ def test_what_is_missing_or_unsuitable_is_refused(cclmark, fake_cuda):
     require_outcomes(Path(__file__).with_name("refused_on_fakes.txt"), error)
 
 
-def _elf(elf_class, machine):
-    """The beginning of a library for another machine."""
-    ident = b"\x7fELF" + bytes([elf_class, 1, 1, 0]) + bytes(8)
-    layout = "<HHIIIIIHHHHHH" if elf_class == 1 else "<HHIQQQIHHHHHH"
-    sizes = (52, 32, 0, 0, 0, 0) if elf_class == 1 else (64, 56, 0, 0, 0, 0)
-    content = ident + struct.pack(layout, 3, machine, 1, 0, 0, 0, 0, *sizes)
-    return content.ljust(4096, b"\0")
-
-
-@pytest.mark.parametrize("processor", [(1, 3), (2, 21), (2, 8)])
-def test_a_library_for_another_processor(cclmark, fake_cuda, keep, processor):
-    """32-bit x86, and 64-bit for processors that are none of ours."""
-    path = keep("libnccl.so.2", _elf(*processor))
+def test_a_library_for_another_processor(cclmark, fake_cuda, keep):
+    """A 64-bit one for MIPS."""
+    header = struct.pack("<HHIQQQIHHHHHH", 3, 8, 1, 0, 0, 0, 0, 64, 56, 0, 0, 0, 0)
+    path = keep("libnccl.so.2", b"\x7fELF" + bytes([2, 1, 1, 0, *bytes(8)]) + header + bytes(4032))
     run = cclmark(
         *("all_reduce", "--ccl", "nccl", "--ccl-path", str(path), *TINY, "-g", "2"),
         code=MISSING,
@@ -140,8 +130,7 @@ def test_a_matrix_that_is_no_text(here, keep):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("format_name", ["table", "json"])
-@pytest.mark.parametrize("target", ["-O", "standard output"])
+@pytest.mark.parametrize(("target", "format_name"), [("-O", "json"), ("standard output", "table")])
 def test_output_on_a_full_disk(cclmark, no_leaks, request, target, format_name):
     """One message and code 3, wherever the output goes; the journal is on another disk."""
     arguments = ("all_reduce", *HOST, *TINY, "--format", format_name)
@@ -161,22 +150,15 @@ def test_output_on_a_full_disk(cclmark, no_leaks, request, target, format_name):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("plugin",),
         ("--version",),
-        ("plugin", "--help"),
         ("info", "--json"),
-        ("settings",),
         ("export", JOURNAL, "--format", "csv"),
-        ("compare", JOURNAL, OTHER_JOURNAL),
-        ("references", "check", JOURNAL),
     ],
     ids=lambda arguments: " ".join(str(one) for one in arguments[:2]),
 )
-@pytest.mark.parametrize("unbuffered", ["", exhaustive("1")])
-def test_commands_that_do_not_measure_on_a_full_disk(cclmark, arguments, unbuffered):
+def test_commands_that_do_not_measure_on_a_full_disk(cclmark, arguments):
     with Path("/dev/full").open("wb") as full:
-        env = {"PYTHONUNBUFFERED": unbuffered}
-        run = cclmark(*arguments, env=env, stdout=full, code=MISSING)
+        run = cclmark(*arguments, stdout=full, code=MISSING)
     assert run.err.endswith("cclmark: cannot write standard output: No space left on device\n")
 
 

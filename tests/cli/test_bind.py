@@ -4,12 +4,10 @@ Also in ``scenarios/bind.txt``.
 """
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from examples import exhaustive
 from mpis import mpirun_of
 
 ALLOWED = sorted(os.sched_getaffinity(0))
@@ -41,24 +39,14 @@ def of_threads(pid):
     return found
 
 
-# One rank that imports torch takes two seconds of a processor, and has threads without another.
-@pytest.mark.parametrize(
-    ("ccl", "processors"), [("shm", (SECOND, FIRST)), ("torch:gloo", (SECOND,))]
-)
-def test_every_thread_of_a_rank_is_bound(background, ccl, processors, request):
-    if ccl != "shm":
-        request.getfixturevalue("torch")
-    bind = "ranks:" + ";".join(f"{rank}={number}" for rank, number in enumerate(processors))
-    ranks = ("--devices", f"host:{len(processors)}")
-    run = background("all_reduce", *ENDLESS, *ranks, "--ccl", ccl, "--bind", bind)
+def test_every_thread_of_a_rank_is_bound(background):
+    """Those of its connection to the first process too."""
+    run = background("all_reduce", *ENDLESS, "--bind", f"ranks:0={SECOND};1={FIRST}")
     run.wait_for_ranks(results=2)
     devices = run.read().header.devices
-    assert [device.processors for device in devices] == [str(number) for number in processors]
-    assert [of_threads(device.pid) for device in devices] == [
-        {str(number)} for number in processors
-    ]
-    if ccl != "shm":
-        assert len([*Path(f"/proc/{devices[0].pid}/task").iterdir()]) > 1
+    assert [device.processors for device in devices] == [str(SECOND), str(FIRST)]
+    assert [of_threads(device.pid) for device in devices] == [{str(SECOND)}, {str(FIRST)}]
+    assert len([*Path(f"/proc/{devices[0].pid}/task").iterdir()]) > 1
 
 
 def test_numa_takes_nodes_as_far_as_ranks_may_use_them(background):
@@ -78,16 +66,12 @@ def test_an_inherited_binding_that_excludes_a_list_starts_nothing(background, sw
     assert ended.written() == ["b.txt"]
 
 
-def under(name, request):
-    """The command line of a launcher of two processes, each on one processor, and its variables."""
+def under(name):
+    """The command line of an mpirun of two processes, each on one processor, and its variables."""
     script = (
-        'case "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-$RANK}}" in '
+        'case "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" in '
         f'0) p={FIRST};; *) p={SECOND};; esac; exec taskset -c $p "$@"'
     )
-    if name == "torchrun":
-        request.getfixturevalue("torch")
-        start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--no-python"]
-        return [*start, "sh", "-c", script, "sh"], {}
     allowed = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
     env = {**dict.fromkeys(allowed, "1"), "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
     return [str(mpirun_of(name)), "-np", "2", "sh", "-c", script, "sh"], env
@@ -96,16 +80,14 @@ def under(name, request):
 UNDER_A_LAUNCHER = ("all_reduce", *SMALL[2:], "--ccl", "shm")
 
 
-@pytest.mark.parametrize("name", ["openmpi", *map(exhaustive, ("mpich", "torchrun"))])
-def test_the_binding_of_a_launcher_stands(background, name, request):
-    prefix, env = under(name, request)
+def test_the_binding_of_a_launcher_stands(background):
+    prefix, env = under("openmpi")
     numa = background(*UNDER_A_LAUNCHER, "--bind", "numa", prefix=prefix, env=env)
     assert bound(numa.finish(90).journal) == [str(FIRST), str(SECOND)]
 
 
-@pytest.mark.parametrize("name", ["mpich", *map(exhaustive, ("openmpi", "torchrun"))])
-def test_a_list_beyond_it_is_an_error(background, swapped, name, request):
-    prefix, env = under(name, request)
+def test_a_list_beyond_it_is_an_error(background, swapped):
+    prefix, env = under("mpich")
     run = background(*UNDER_A_LAUNCHER, "--bind", swapped, prefix=prefix, env=env).finish(90)
     assert run.code != 0
     assert f"--bind: rank 0 cannot be bound to processors {SECOND}: its process on" in (

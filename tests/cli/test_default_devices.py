@@ -32,53 +32,46 @@ def _is_shown(result: Result) -> bool:
     return not result.case.in_place
 
 
-class TestAccelerators:
-    def test_copies_between_them(self, cclmark, with_cudart) -> None:
-        run = cclmark(*PCCL, "--num_gpus=2", "--perf=uniBw", env=with_cudart)
-        assert [one.runtime for one in run.journal.header.devices] == ["cudart", "cudart"]
-        assert {one.status for one in run.journal.transfers} == {"ok"}
+def test_copies_are_between_accelerators(cclmark, with_cudart) -> None:
+    run = cclmark(*PCCL, "--num_gpus=2", "--perf=uniBw", env=with_cudart)
+    assert [one.runtime for one in run.journal.header.devices] == ["cudart", "cudart"]
+    assert {one.status for one in run.journal.transfers} == {"ok"}
 
 
-class TestPcclsProgram:
-    def test_unless_that_is_requested(self, cclmark) -> None:
-        run = cclmark(*PCCL, "--devices", "host:2", env=NO_ACCELERATORS)
-        assert {one.runtime for one in run.journal.header.devices} == {"host"}
-        assert IN_PLACE_OF not in run.out + run.err
+def test_the_host_on_request_is_no_replacement(cclmark) -> None:
+    run = cclmark(*PCCL, "--devices", "host:2", env=NO_ACCELERATORS)
+    assert {one.runtime for one in run.journal.header.devices} == {"host"}
+    assert IN_PLACE_OF not in run.out + run.err
 
 
-class TestHost:
-    @pytest.mark.parametrize(
-        "command",
-        [
-            ("all_reduce", *TINY),
-            ("collectives", "--only", "barrier", *TINY, "--format", "markdown"),
-            ("explain", "all_reduce", *TINY),
-            ("pairs", *TINY, "--only", "all_reduce"),
-            ("p2p", "-b", "64K", "-t", "CE", "-p", "uniBw", "--max-time", "0.01"),
-            ("memory", "all_reduce", "-b", "64K"),
-            ("experiment", "all_reduce", *TINY, "--vary", "CCLMARK_SHM_INLINE_BYTES=0,64"),
-            ("trace", "all_reduce", "-b", "64K", "-n", "2"),
-        ],
-        ids=lambda command: command[0],
-    )
-    def test_the_head_says_so(self, cclmark, command) -> None:
-        run = cclmark(*command, env=NO_ACCELERATORS)
-        assert IN_PLACE_OF in run.out
-        assert run.err.count(IN_PLACE_OF) == 1
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("all_reduce", *TINY),
+        ("p2p", "-b", "64K", "-t", "CE", "-p", "uniBw", "--max-time", "0.01"),
+        ("experiment", "all_reduce", *TINY, "--vary", "CCLMARK_SHM_INLINE_BYTES=0,64"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_the_head_names_the_host(cclmark, command) -> None:
+    run = cclmark(*command, env=NO_ACCELERATORS)
+    assert IN_PLACE_OF in run.out
+    assert run.err.count(IN_PLACE_OF) == 1
 
-    @pytest.mark.parametrize("format_name", ["nccl-tests", "hccl", "flagcx", "pccl"])
-    def test_the_texts_of_other_tools_say_so_and_are_read_as_before(
-        self, cclmark, cclmark_in, tmp_path, format_name
-    ) -> None:
-        command = ("all_reduce", *TINY)
-        if format_name == "pccl":
-            command = ("p2p", "-b", "64K", "-t", "CE", "-p", "uniBw", "--max-time", "0.01")
-        run = cclmark_in(tmp_path, *command, "--format", format_name, env=NO_ACCELERATORS)
-        (line,) = (line for line in run.out.splitlines() if IN_PLACE_OF in line)
-        assert line.startswith("# ")
-        (tmp_path / "text.txt").write_text(run.out)
-        cclmark_in(tmp_path, "import", "text.txt", "--journal", "read.jsonl")
-        imported = read_journal(tmp_path / "read.jsonl")
-        figures = [one for one in imported.results if one.is_measured]
-        in_text = [one for one in run.journal.results if format_name in TWO or _is_shown(one)]
-        assert len(figures) == len(in_text) > 0
+
+@pytest.mark.parametrize("format_name", ["nccl-tests", "hccl", "pccl"])
+def test_texts_of_other_tools_name_the_host_and_are_imported(
+    cclmark, cclmark_in, tmp_path, format_name
+) -> None:
+    command = ("all_reduce", *TINY)
+    if format_name == "pccl":
+        command = ("p2p", "-b", "64K", "-t", "CE", "-p", "uniBw", "--max-time", "0.01")
+    run = cclmark_in(tmp_path, *command, "--format", format_name, env=NO_ACCELERATORS)
+    (line,) = (line for line in run.out.splitlines() if IN_PLACE_OF in line)
+    assert line.startswith("# ")
+    (tmp_path / "text.txt").write_text(run.out)
+    cclmark_in(tmp_path, "import", "text.txt", "--journal", "read.jsonl")
+    imported = read_journal(tmp_path / "read.jsonl")
+    figures = [one for one in imported.results if one.is_measured]
+    in_text = [one for one in run.journal.results if format_name in TWO or _is_shown(one)]
+    assert len(figures) == len(in_text) > 0

@@ -3,17 +3,12 @@
 ``scenarios/explain.txt`` has what ran and the connections.
 """
 
-import csv
-import io
 import re
-import sys
 
 import pytest
 
 from cclmark.explain.plugin_log import HEADER_BYTES, RECORD_BYTES, plugin_path, read_plugin_log
-from cclmark.kinds.registry import read_journal
-from commands import completed, wait_until
-from examples import exhaustive
+from commands import wait_until
 
 RUN = ("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0")
 EAGER = (*RUN, "-c", "0", "--timing", "throughput", "--placement", "out-of-place")
@@ -64,83 +59,17 @@ def test_every_interface_says_the_same(cclmark, fake_cuda, version):
     assert "what ran (the library's plug-in interface)" in run.out
 
 
-def test_messages_have_a_kernel_and_no_algorithm(cclmark, fake_cuda):
-    run = cclmark("alltoall", *EAGER, "--explain", "--format", "csv", env=fake_cuda.env())
-    rows = list(csv.DictReader(io.StringIO(run.out)))
-    found = [(row["kernel"], row["algorithm"], row["explained_by"]) for row in rows]
-    assert found == [("send/recv", "", "plug-in")] * 3
-    exported = cclmark("export", "--format", "csv", str(run.journal_path))
-    (again, *_) = csv.DictReader(io.StringIO(exported.out))
-    assert (again["kernel"], again["channels"]) == ("send/recv", rows[0]["channels"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "ranks", "cases"),
-    [
-        (("all_reduce", *EAGER, "--explain"), 2, 3),
-        exhaustive(*((*PAIRS, "--only", "all_reduce"), 3, 9)),
-    ],
-    ids=["collectives", "pairs"],
-)
-def test_a_rank_that_dies_while_explaining_leaves_the_results(
-    background, fake_cuda, arguments, ranks, cases
-):
-    run = background(*arguments, env=fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000"))
+def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000")
+    run = background("all_reduce", *EAGER, "--explain", env=env)
     first = set(run.wait_for_ranks())
-    wait_until(
-        lambda: len(set(run.workers()) - first) == ranks or run.ended(), "there are new ranks"
-    )
-    run.wait_for_phase(ranks - 1, "explaining")
+    wait_until(lambda: len(set(run.workers()) - first) == 2 or run.ended(), "there are new ranks")
+    run.wait_for_phase(1, "explaining")
     run.signal(max(set(run.workers()) - first), 9)
     ended = run.finish(code=4)
-    assert [result.status for result in ended.journal.results] == ["ok"] * cases
-    assert re.search(rf"[1-9] of {cases} cases are not explained: rank {ranks - 1} ", ended.err)
+    assert [result.status for result in ended.journal.results] == ["ok"] * 3
+    assert re.search("[1-9] of 3 cases are not explained: rank 1 ", ended.err)
     assert "all_reduce" in ended.out
-
-
-_RECORDS_IN_MEMORY = """
-import ctypes, resource, sys
-from cclmark.explain.plugin_log import plugin_path
-from cclmark.rank.instruments import Instruments
-from cclmark.rank.instruments import log_failure
-
-class Interface(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("init", ctypes.c_void_p)]
-
-instruments = Instruments(2, ["nccl"])
-instruments.begin()
-assert log_failure() == ""
-print(instruments.observation().reason)
-limit = int(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-found = Interface.in_dll(ctypes.CDLL(str(plugin_path())), "ncclProfiler_v5")
-init = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p,
-    ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p,
-)(found.init)
-context, mask = ctypes.c_void_p(), ctypes.c_int()
-init(ctypes.byref(context), 1, ctypes.byref(mask), b"x", 1, 2, 0, None)
-print(instruments.observation().reason)
-"""
-
-
-@pytest.mark.parametrize(
-    ("limit_bytes", "reason"),
-    [
-        (
-            4095,
-            "the library loaded the profiler plug-in, which records nothing: cannot write the log "
-            "in memory: File too large",
-        ),
-        (4096, "the log of the plug-in could not grow: File too large"),
-        (1 << 20, "the library reported no event, although it ran the operation"),
-    ],
-)
-def test_a_log_in_memory_that_cannot_be_written_is_the_reason(limit_bytes, reason):
-    command = [sys.executable, "-c", _RECORDS_IN_MEMORY, str(limit_bytes)]
-    ended = completed(command, check=True)
-    none = "the library loaded no profiler plug-in (NCCL has them since 2.23)"
-    assert ended.stdout.splitlines() == [none, reason]
 
 
 @pytest.fixture
@@ -200,47 +129,6 @@ def test_channels_and_their_times_on_request(logs):
     assert parent.kind == "collective"
 
 
-@pytest.mark.parametrize("version", [22803, 23102])
-def test_calls_of_messages_and_launches_are_recorded(logs, version):
-    more = {"CCLMARK_FAKE_NCCL_VERSION": str(version)}
-    paths = logs("alltoall", **more)
-    for path in paths:
-        log = read_plugin_log(path)
-        kinds = {one.number: one for one in log.events}
-        messages = [one for one in log.events if one.kind == "point-to-point"]
-        calls = [kinds[one.parent] for one in messages]
-        assert {one.kind for one in calls} == {"point-to-point call"}
-        # Of 1 KiB, 64 KiB and 4 MiB of float32 between two ranks.
-        assert {(one.function, one.count, one.datatype) for one in calls} == {
-            (function, count, "ncclFloat32")
-            for function in ("Send", "Recv")
-            for count in (1 << 7, 1 << 13, 1 << 19)
-        }
-        launches = [one for one in log.events if one.kind == "kernel launch"]
-        assert 4 * len(launches) == len(messages)  # a send and a receive for each rank
-        ended = {one.parent for one in log.events if one.kind == "stop"}
-        assert {one.number for one in (*calls, *launches)} <= ended
-
-
-@pytest.mark.parametrize("version", [22902, 23102])
-def test_collectives_of_copy_engines_are_recorded(cclmark, logs, version):
-    more = {"CCLMARK_FAKE_NCCL_VERSION": str(version), "CCLMARK_FAKE_COPY_ENGINE": "1"}
-    paths = logs("all_gather", **more)
-    for path in paths:
-        log = read_plugin_log(path)
-        kinds = {one.number: one.kind for one in log.events}
-        copies = [one for one in log.events if one.kind == "copy-engine collective"]
-        assert [one.sequence for one in copies] == [*range(1, len(copies) + 1)]
-        assert {(one.function, one.datatype, one.algorithm) for one in copies} == {
-            ("AllGather", "ncclFloat32", "MultiMem")
-        }
-        assert {one.count for one in copies} == {1 << 7, 1 << 13, 1 << 19}
-        assert {kinds[one.parent] for one in copies} == {"collective call"}
-        assert {"collective", "kernel launch"}.isdisjoint(kinds.values())
-    shown = cclmark("plugin", *map(str, paths))
-    assert re.search(r"AllGather +float32 +128 +512 B +copy engine +- +-$", shown.out, re.M)
-
-
 def test_a_log_without_operations_is_reported(cclmark, logs):
     paths = logs(CCLMARK_FAKE_SILENT_PROFILER="0")
     assert "no operation was recorded" in cclmark("plugin", str(paths[0]), code=3).err
@@ -281,13 +169,3 @@ def test_host_memory_beside_nvlinks_is_a_warning(cclmark, fake_cuda, tmp_path):
     assert alone.journal.header.relations == []  # nothing is compared with them
     assert alone.journal.paths == []
     assert "connections" not in alone.out
-
-
-def test_the_json_document_becomes_the_journal_again(cclmark, fake_cuda, tmp_path):
-    run = cclmark("all_reduce", *CONNECTED, "--format", "json", env=fake_cuda.env())
-    document = tmp_path / "run.json"
-    document.write_text(run.out)
-    cclmark("import", document, "-o", tmp_path / "again.jsonl")
-    again = read_journal(tmp_path / "again.jsonl")
-    assert again.paths == run.journal.paths
-    assert again.results == run.journal.results

@@ -193,13 +193,13 @@ def test_the_line_of_the_guide_of_flagcx_between_two_vendors(fake_cuda, tag, tmp
 
 # Lines of the page for the guide of hccl_test, and what makes their messages short.
 HCCL_LINES = {
-    "cclmark all_reduce -b 8 -e 2048M -f 2 -p 8": "-e 64 -n 2 -w 1",
+    "cclmark all_reduce -b 8 -e 2048M -f 2 -p 8": "-e 64 -n 2 -w 1 -p 3",
     "cclmark collectives --only all_gather,alltoall,alltoallv,broadcast,reduce,reduce_scatter "
-    "-b 8 -e 2048M -f 2 -p 8": "-e 64 -f 8 -n 2 -w 1",
+    "-b 8 -e 2048M -f 2 -p 8": "-e 64 -f 8 -n 2 -w 1 -p 3",
     "cclmark pairs -b 8 -e 2048M -f 2": "-e 16 --devices acl:0-2 -n 2 -w 1",
-    "cclmark trace broadcast -b 2G --placement in-place --steps": "-b 64K",
+    "cclmark trace broadcast -b 2G --placement in-place --steps": "-b 64K -p 3",
     "cclmark experiment broadcast -b 2G -e 2G --placement in-place --vary HCCL_BUFFSIZE=10,2048": (
-        "-b 64K -e 64K -w 1 --rounds 2 -n 2"
+        "-b 64K -e 64K -w 1 --rounds 2 -n 2 -p 3"
     ),
 }
 
@@ -217,7 +217,7 @@ def test_lines_of_the_guide_of_hccl(cclmark, line):
 
 def test_the_line_of_hccl_in_its_own_format(cclmark):
     (line, short), *_ = HCCL_LINES.items()
-    words = (*line.split()[1:], *short.split(), "--format", "hccl", "-n", "2", "-w", "1")
+    words = (*line.split()[1:], *short.split(), "-p", "8", "--format", "hccl")
     run = cclmark(*words, env=HCCL.env(CCLMARK_FAKE_DEVICES="8", HCCL_BUFFSIZE="2048"))
     rows = [row.split("|") for row in run.out.splitlines() if row.endswith("success")]
     assert [int(row[0]) for row in rows] == [8, 16, 32, 64]

@@ -25,16 +25,6 @@ def test_info_is_one_screen_with_alike_devices_once(cclmark, fake_cuda, without_
     assert "libamdhip64" in cclmark("info", "--json", env=fake_cuda.env()).out
 
 
-def test_json_of_accelerators(cclmark, fake_cuda):
-    run = cclmark("info", "--json", env=fake_cuda.env(old=True, CCLMARK_FAKE_DEVICES="2"))
-    document = json.loads(run.out)
-    assert [device["runtime"] for device in document["devices"]] == ["cuda", "cuda", "host"]
-    assert document["machine"]["memory_bytes"] > 0
-    (nccl,) = (library for library in document["libraries"] if library["name"] == "nccl")
-    assert nccl["path"] == str(fake_cuda.old_nccl.resolve())
-    assert {"AlltoAll", "Gather", "Scatter"} <= set(nccl["missing"])
-
-
 def test_what_libraries_print_is_not_mixed_in(cclmark, tmp_path):
     (tmp_path / "torch.py").write_text(
         "import os; os.write(1, b'hello from C, '); print('and from Python', end='')\n"
@@ -51,14 +41,14 @@ def test_what_libraries_print_is_not_mixed_in(cclmark, tmp_path):
 def test_an_empty_variable_names_no_file(cclmark):
     names = ("NCCL", "MPI", "ONECCL", "CUDA", "HIP", "HCCL", "ASCENDCL", "NVRTC")
     empty = {f"CCLMARK_{name}_LIBRARY": "" for name in names} | {"CCLMARK_MPIRUN": ""}
-    usual, found = (json.loads(cclmark("info", "--json", env=env).out) for env in ({}, empty))
-    assert found["unavailable"] == usual["unavailable"]
-    assert not [text for text in found["unavailable"].values() if "has no symbol" in text]
+    unavailable = json.loads(cclmark("info", "--json", env=empty).out)["unavailable"]
+    assert "libnccl" in unavailable["nccl"]
+    assert not [text for text in unavailable.values() if "has no symbol" in text]
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [("info",), ("--version",), ("-h",), ("all_reduce", "-h"), ("history", "-h"), ("references",)],
+    [("info",), ("-h",), ("references",)],
 )
 def test_a_closed_pipe_ends_without_a_message(cclmark, arguments):
     reading, writing = os.pipe()

@@ -4,8 +4,6 @@
 its own; without them these tests are skipped.
 """
 
-import csv
-import io
 import re
 import shutil
 import signal
@@ -16,23 +14,16 @@ from pathlib import Path
 import pytest
 
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
-from examples import exhaustive
 from mpis import mpi_environment
 from patience import scaled, waits
 
 SHORT = ("--max-time", "0.02")
 SOON_S = 25.0
-AS_ROOT = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-}
 RING = {
     "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
     "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
     "MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM": "ring",
 }
-ALL_TYPES = ("-d", "all", "-o", "all")
 OF_RANK_1 = ("-r", "1", "--pattern", "skew:3")
 ENDLESS = ("all_reduce", "--ccl", "mpi", "--devices", "host:3", "-b", "64", "-e", "1K", "-n", "5")
 
@@ -42,59 +33,26 @@ def mpi(request):
     return mpi_environment(request.param)
 
 
-def of_one(name):
-    """Runs a test with one MPI, where the other one adds nothing but time."""
-    other = {"openmpi": "mpich", "mpich": "openmpi"}[name]
-    names = [name, exhaustive(other)]
-    return pytest.mark.parametrize("mpi", names, indirect=True)
-
-
 @pytest.fixture
-def started(background, mpi):
+def started(background):
     """Runs cclmark under a user's own mpirun, which starts two processes."""
 
     def run(*arguments, env=None):
-        prefix = [mpi["CCLMARK_MPIRUN"], "-n", "2"]
-        return background(*arguments, prefix=prefix, env={**AS_ROOT, **(env or {})}).finish(90)
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def kept():
-    """Runs that several tests look at, by the mpirun that started them."""
-    return {}
-
-
-@pytest.fixture
-def between_two(cclmark):
-    """Runs a command with MPI between two ranks of this host."""
-
-    def run(command, *arguments, **options):
-        return cclmark(command, "--ccl", "mpi", "--devices", "host:2", *arguments, **options)
+        prefix = [mpi_environment("mpich")["CCLMARK_MPIRUN"], "-n", "2"]
+        return background(*arguments, prefix=prefix, env=env).finish(90)
 
     return run
 
 
 @pytest.mark.usefixtures("no_leaks")
 class TestEveryMpi:
-    # All operations take what they are given from one table of types and one of reductions.
-    @pytest.mark.parametrize(
-        "parts",
-        [
-            [
-                OF_RANK_1,
-                ("--only", "all_reduce,alltoall", *ALL_TYPES, "--placement", "out-of-place"),
-            ],
-            exhaustive([(*OF_RANK_1, *ALL_TYPES)]),
-        ],
-        ids=["tables", "product"],
-    )
-    def test_every_operation_and_type_is_right(self, between_two, mpi, parts):
+    def test_every_operation_and_type_is_right(self, cclmark, mpi):
         results = []
-        for part in parts:
-            sizes = ("-b", "4K", "-e", "4K", "-n", "1", "-w", "0")
-            run = between_two("collectives", *sizes, *part, env=mpi)
+        # All operations take what they are given from one table of types and one of reductions.
+        types = ("-d", "all", "-o", "all", "--placement", "out-of-place")
+        for part in (OF_RANK_1, ("--only", "all_reduce,alltoall", *types)):
+            short = ("-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--devices", "host:2")
+            run = cclmark("collectives", "--ccl", "mpi", *short, *part, env=mpi)
             results += run.journal.results
         measured = [one for one in results if one.status == "ok"]
         left_out = [one for one in results if one.status != "ok"]
@@ -127,108 +85,53 @@ class TestEveryMpi:
         ), ended.err
         assert run.read().footer.exit_code == 4
 
-    @of_one("openmpi")
-    def test_a_stopped_rank_is_named(self, background, mpi):
+    def test_a_stopped_rank_is_named(self, background):
         # Of two ranks, as the others poll until the deadline.
-        run = background(*ENDLESS, "--devices", "host:2", "-N", "0", *waits(2), env=mpi)
+        run = background(
+            *ENDLESS, "--devices", "host:2", "-N", "0", *waits(2), env=mpi_environment("openmpi")
+        )
         pids = run.wait_for_ranks(1)
         run.signal(pids[1], signal.SIGSTOP)
         ended = run.finish(SOON_S, code=4)
         assert f"rank 1 (host:1, pid {pids[1]}) is stopped" in ended.err
 
-    @of_one("openmpi")
-    def test_an_interruption_ends_all(self, background, mpi):
-        run = background(*ENDLESS, "-N", "0", env=mpi)
-        run.wait_for_ranks(1)
-        run.signal(run.process.pid, signal.SIGINT)
-        run.finish(SOON_S, code=130)
 
+def test_under_the_users_mpirun_the_ranks_that_measured_explain(started, tmp_path):
+    """Its MPI supports no second process for a rank. A resumed run cannot explain what the earlier
+    run measured, and keeps what that one explained.
+    """
+    one = ("--devices", "host:2", "-b", "1K", "-e", "1K", "--ccl", "mpi", *SHORT)
+    run = started("explain", "all_reduce", *one)
+    assert (run.code, run.message) == (0, "")
+    for result in run.journal.results:
+        assert result.explanation.source == "unknown"
+        assert "does not report which algorithm ran" in result.explanation.reason
+    assert re.search(r"^ +1 KiB  unknown: ", run.out, re.MULTILINE)
 
-class TestExplainedUnderTheUsersMpirun:
-    """Its MPI supports no second process for a rank: the ranks that measured explain."""
+    chosen = started("all_reduce", *one, "--explain", env=RING)
+    for result in chosen.journal.results:
+        found = result.explanation
+        assert (found.source, found.kernel, found.algorithm) == ("variables", "ring", "ring")
+    assert "what ran (the library's variables: selected, not observed)\n" in chosen.out
+    assert "mpi, connections: unknown: mpi has no interface" in chosen.out
 
-    ONE = ("all_reduce", "--devices", "host:2", "-b", "1K", "-e", "1K", *SHORT)
-
-    @pytest.fixture
-    def chosen(self, started, mpi, kept):
-        """A run whose algorithm variables choose."""
-        mpirun = mpi["CCLMARK_MPIRUN"]
-        if mpirun not in kept:
-            kept[mpirun] = started(*self.ONE, "--ccl", "mpi", "--explain", env=RING)
-        return kept[mpirun]
-
-    @of_one("mpich")
-    def test_what_selects_the_algorithm(self, started, chosen):
-        run = started("explain", *self.ONE, "--ccl", "mpi")
-        assert (run.code, run.message) == (0, "")
-        for result in run.journal.results:
-            assert result.explanation.source == "unknown"
-            assert "does not report which algorithm ran" in result.explanation.reason
-        assert "all_reduce float32 sum · mpi, what ran\n" in run.out
-        assert re.search(r"^ +1 KiB  unknown: ", run.out, re.MULTILINE)
-        for result in chosen.journal.results:
-            found = result.explanation
-            assert (found.source, found.kernel, found.algorithm) == ("variables", "ring", "ring")
-        assert "what ran (the library's variables: selected, not observed)\n" in chosen.out
-        assert re.search(r"^ +1 KiB  ring", chosen.out, re.MULTILINE)
-        assert "mpi, connections: unknown: mpi has no interface" in chosen.out
-
-    @of_one("openmpi")
-    def test_rows_of_csv(self, started):
-        run = started(*self.ONE, "--ccl", "shm,mpi", "--explain", "--format", "csv", env=RING)
-        rows = list(csv.DictReader(io.StringIO(run.out)))
-        assert {(row["ccl"], row["explained_by"], row["kernel"]) for row in rows} == {
-            ("shm", "engine", "inline in announcements"),
-            ("mpi", "variables", "ring"),
-        }
-        assert all(row["explanation"] for row in rows if row["ccl"] == "mpi")
-        sources = {paths.ccl: paths.source for paths in run.journal.paths}
-        assert sources == {"shm": "engine", "mpi": "unknown"}
-
-    def test_an_open_mpi_without_its_component_tuned(self, started, mpi):
-        if "openmpi" not in mpi["CCLMARK_MPIRUN"]:
-            pytest.skip("MPICH has no components")
-        env = {**RING, "OMPI_MCA_coll": "^tuned"}
-        run = started(*self.ONE, "--ccl", "mpi", "--explain", env=env)
-        found = run.journal.results[0].explanation
-        assert found.source == "unknown"
-        assert "algorithm=ring has no effect: Open MPI does not use its component" in found.reason
-
-    @of_one("openmpi")
-    def test_a_library_with_a_plug_in_is_unknown(self, started, aware):
-        variables = {name: text for name, text in aware.items() if name != "CCLMARK_MPIRUN"}
-        arguments = ("--ccl", "nccl,mpi", "-b", "4K", "-e", "4K", *SHORT, "--explain")
-        run = started("all_reduce", *arguments, env=variables | RING)
-        by_library = {one.case.ccl: one.explanation for one in run.journal.results}
-        assert by_library["mpi"].algorithm == "ring"
-        assert by_library["nccl"].source == "unknown"
-        reason = by_library["nccl"].reason
-        assert reason.endswith("does not support: run without the launcher, or nccl alone")
+    header, result, _, explanation, *_ = chosen.journal_path.read_bytes().splitlines(True)
+    assert b'"type":"explanation"' in explanation
+    sources = {}
+    for name, lines in (("with", [header, result, explanation]), ("without", [header, result])):
+        cut = tmp_path / f"{name}.jsonl"
+        cut.write_bytes(b"".join(lines))
+        run = started("all_reduce", *one, "--explain", "--resume", str(cut), env=RING)
         assert run.code == 0
-        assert run.message == f"cclmark: 2 cases are not explained: {reason}"
-        assert f"4 KiB  unknown: {reason}" in run.out
-
-    @of_one("mpich")
-    def test_a_resumed_run(self, started, chosen, tmp_path):
-        """It cannot explain what the earlier run measured, and keeps what that one explained."""
-        arguments = (*self.ONE, "--ccl", "mpi", "--explain")
-        header, result, _, explanation, *_ = chosen.journal_path.read_bytes().splitlines(True)
-        assert b'"type":"explanation"' in explanation
-        sources = {}
-        for name, lines in (("with", [header, result, explanation]), ("without", [header, result])):
-            cut = tmp_path / f"{name}.jsonl"
-            cut.write_bytes(b"".join(lines))
-            run = started(*arguments, "--resume", str(cut), env=RING)
-            assert run.code == 0
-            found = [one.explanation for one in run.journal.results]
-            sources[name] = [one.source for one in found]
-        assert sources == {"with": ["variables"] * 2, "without": ["unknown", "variables"]}
-        assert found[0].reason.endswith("does not support: run without the launcher")
-        assert "1 case is not explained: " in run.err
+        found = [one.explanation for one in run.journal.results]
+        sources[name] = [one.source for one in found]
+    assert sources == {"with": ["variables"] * 2, "without": ["unknown", "variables"]}
+    assert found[0].reason.endswith("does not support: run without the launcher")
+    assert "1 case is not explained: " in run.err
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("name", ["openmpi", exhaustive("mpich"), "system"])
+@pytest.mark.parametrize("name", ["openmpi", "system"])
 def test_it_ends_well_beside_torch(cclmark, name, tmp_path):
     """Without numpy torch keeps an error of its import, and with it everything that was alive then.
     Open MPI 4, which is none of the wheels, tells of ranks that have not ended MPI.
@@ -257,15 +160,10 @@ def test_ranks_die_with_a_killed_launcher(background):
 
 
 @pytest.fixture
-def aware(mpi, fake_cuda, tmp_path):
+def aware(fake_cuda, tmp_path):
     """An MPI that says that it takes buffers on CUDA devices, whose memory is the host's here."""
-    libraries = Path(mpi["CCLMARK_MPIRUN"]).parents[1] / "lib"
-    real = next(
-        file
-        for name in ("libmpi.so.40", "libmpi.so.12")
-        for file in (libraries / name, *libraries.rglob(name))
-        if file.is_file()
-    )
+    mpi = mpi_environment("mpich")
+    real = Path(mpi["CCLMARK_MPIRUN"]).parents[1] / "lib" / "libmpi.so.12"
     source, library = tmp_path / "aware.cpp", tmp_path / "libmpi-aware.so"
     source.write_text('extern "C" int MPIX_Query_cuda_support() { return 1; }\n')
     subprocess.run(
@@ -278,7 +176,6 @@ def aware(mpi, fake_cuda, tmp_path):
     return {**mpi, **fake_cuda.env(), "CCLMARK_MPI_LIBRARY": str(library)}
 
 
-@of_one("mpich")
 def test_buffers_on_devices_where_the_mpi_takes_them(cclmark, aware):
     run = cclmark(
         *("collectives", "--ccl", "nccl,mpi", "-g", "2", "-b", "4K", "-e", "64K", "-f", "16"),

@@ -15,7 +15,6 @@ import pytest
 from cclmark.base.errors import UsageError
 from cclmark.recording import output
 from commands import wait_until
-from patience import scaled
 from places import RUNS
 
 TWO = (str(RUNS / "default-1.jsonl"), str(RUNS / "ctas8.jsonl"))
@@ -29,22 +28,6 @@ pytestmark = pytest.mark.started
 def pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     return tmp_path / "pipe"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("all_reduce", *HOST), "all_reduce"),
-        (("compare", *TWO), "8 slower"),
-    ],
-)
-def test_one_reader_gets_all_of_it(cclmark, pipe, arguments, words):
-    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True) as cat:
-        told = cclmark(*arguments, "-O", "pipe", timeout_s=30)
-        out, _ = cat.communicate(timeout=scaled(SOON_S))
-    assert words in out
-    assert told.out == ""
-    assert pipe.is_fifo()
 
 
 def is_waiting(pid):

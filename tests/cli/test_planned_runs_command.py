@@ -6,15 +6,11 @@ HOSTS = ("--devices", "host:2")
 SIZES = ("-b", "1K", "-e", "4K", "-f", "4")
 COMMANDS = {
     "all_reduce": (*HOSTS, *SIZES),
-    "collectives": (*HOSTS, *SIZES),
-    "explain all_reduce": (*HOSTS, *SIZES),
     "memory all_reduce": HOSTS,
     "overlap all_reduce": HOSTS,
     "experiment all_reduce": (*HOSTS, "--vary", "CCLMARK_SHM_INLINE_BYTES=0,4096", "-b", "1K"),
     "p2p": HOSTS,
-    "pairs": (*HOSTS, *SIZES),
     "torch check": ("--backend", "gloo", *HOSTS),
-    "torch objects": ("--backend", "gloo", *HOSTS),
 }
 
 

@@ -29,18 +29,6 @@ def test_json(cclmark):
     assert settings(run).keys() == {one.name for one in settings_of("nccl")}
 
 
-def test_of_the_version_that_is_here(cclmark, fake_cuda):
-    env = {**fake_cuda.env(old=True), **PLAIN}
-    found = settings(cclmark("settings", "--format", "json", env=env))
-    assert found["NCCL_WIN_ENABLE"]["absence"] == "since 2.27, this library is 2.18.5"
-    assert found["NCCL_MAX_CTAS"]["absence"] == ""
-
-
-def test_a_backend_of_torch(cclmark):
-    run = cclmark("settings", "--ccl", "torch:nccl", "--format", "json", env=PLAIN)
-    assert list(settings(run)) == [one.name for one in settings_of("nccl")]
-
-
 def test_a_library_of_ones_own(cclmark, tmp_path):
     shutil.copy(OWN, tmp_path / "own.toml")
     (tmp_path / "own.conf").write_text("MINE_LEVEL=7\x1b[31m\n")

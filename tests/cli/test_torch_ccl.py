@@ -1,4 +1,7 @@
-"""torch.distributed as a library of the measuring commands: also in ``scenarios/torch.txt``."""
+"""torch.distributed as a library of the measuring commands, and devices that a plug-in adds to it.
+
+Also in ``scenarios/torch.txt`` and ``torch_plug_ins.txt``.
+"""
 
 import json
 import re
@@ -9,7 +12,9 @@ import pytest
 
 from cclmark.report.exports import replayed
 from cclmark.work.operations import COLLECTIVES
+from cclmark_training.result import TrainingResult
 from fake_backends import find_fakes
+from fake_torch_devices import MUSA
 from patience import waits
 
 pytestmark = pytest.mark.usefixtures("torch", "no_leaks")
@@ -17,8 +22,8 @@ pytestmark = pytest.mark.usefixtures("torch", "no_leaks")
 
 def test_every_operation_is_measured_and_right_beside_the_engine(cclmark):
     run = cclmark(
-        *("collectives", "--ccl", "shm,torch:gloo", "--devices", "host:3", "--pattern"),
-        *("skew:3", "-b", "1K", "-e", "1K", "-r", "1", "--max-time", "0.02"),
+        *("collectives", "--ccl", "shm,torch:gloo", "--devices", "host:2", "--pattern"),
+        *("skew:3", "-b", "1K", "-e", "1K", "-r", "1", "-n", "2", "-w", "1"),
     )
     own = [one for one in run.journal.results if one.case.ccl == "torch:gloo"]
     assert {one.case.operation for one in own} == set(COLLECTIVES)
@@ -77,3 +82,19 @@ def test_info_tells_of_backends_that_this_torch_lacks(cclmark):
     assert "4 × H200" in ccls["torch:nccl"]["verified"]
     assert "requires torch_npu for acl devices" in ccls["torch:hccl"]["reason"]
     assert ccls["torch:nccl"]["routes"] == {}
+
+
+def test_layouts_of_parallelism_compute_what_the_host_computes(cclmark):
+    """Groups of a mesh and sharded parameters in the vendor's memory and backend."""
+    options = ("train", "--layout", "fsdp=2,tp=2", "--model", "tiny", "-n", "2", "-w", "2")
+    losses = []
+    for devices, env in (("musa:0-3", MUSA.env()), ("host:0-3", {})):
+        run = cclmark(*options, "--dtype", "float32", "--devices", devices, env=env)
+        (result,) = run.journal.of(TrainingResult)
+        assert result.status == "ok"
+        losses.append(result.losses)
+        if env:
+            assert all(result.peak_allocated_bytes)
+        # Calls of a group that is written in Python, as the fake's, cannot be counted.
+        assert {one.group for one in result.groups} == (set() if env else {"fsdp", "tp"})
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)

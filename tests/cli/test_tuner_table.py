@@ -112,10 +112,3 @@ def test_the_logs_contain_the_rules(bench):
     assert f"  line {LINE}: all_reduce by collnet_chain simple, " in shown
     assert "calls of 1 KiB, not available: the library decided\n" in shown
     assert f"  line {LINE + 1}: all_reduce by ring ll128 on 7 channels, " in shown
-
-
-def test_the_log_contains_why_a_table_is_not_applied(bench):
-    _, paths = bench.logs(replace(TABLE, device="NVIDIA H200"))
-    shown = bench.cclmark("plugin", *map(str, paths)).out
-    assert f"the tuner table {bench.path} is not applied: the device is 'CCLMark Fake GPU'" in shown
-    assert "line " not in shown

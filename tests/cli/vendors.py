@@ -68,7 +68,7 @@ BKCL = Vendor(
 )
 ONECCL = Vendor("oneccl", "host", "host", "libccl.so.2", "", "2022.2.0", 4096)
 HCCL = Vendor(
-    *("hccl", "acl", ".", "libhccl.so", "libascendcl.so", "8.2.RC1"), runtime_name="ascendcl"
+    *("hccl", "acl", ".", "libhccl.so", "libascendcl.so", "8.2.RC1", 4108), runtime_name="ascendcl"
 )
 VENDORS = (RCCL, MACA, MUSA, ECCL, SHIM, DUCCL, PCCL, CNCL, BKCL, ONECCL)
 # One of each build of the fakes: the vendors of the shim differ in their names.

@@ -210,10 +210,8 @@ def test_drift_is_part_of_the_expectation():
         ("link -10 %", 256, 23),
         ("NIC of eight lost", 256, 24),
         ("thermal node", 256, 24),
-        ("two faults", 256, 23),
         ("switch", 256, 23),
         ("fabric -40 %", 256, 24),
-        ("healthy", 256, 25),
         ("healthy", 16, 25),
     ],
 )

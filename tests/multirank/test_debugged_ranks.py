@@ -47,7 +47,7 @@ def test_the_command_of_the_rank_follows_the_prefix(cclmark, prefix, tmp_path):
 
 
 def test_no_deadline_ends_a_run_of_several_ranks_with_a_command(cclmark, prefix, tmp_path):
-    told = cclmark(*SMALL, "-T", "0.5", "--debug-rank", f"0,1={prefix} 5")
+    told = cclmark(*SMALL, "-T", "0.5", "--debug-rank", f"0,1={prefix} 2")
     assert told.journal.header.settings.timeout_s == 0.5
     assert {one.status for one in told.journal.results} == {"ok"}
     assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 2
@@ -58,14 +58,11 @@ def test_a_debugger_that_ends_before_the_rank_has_finished(cclmark):
     assert "rank 1" in told.message
 
 
-WITHOUT_A_TERMINAL = "needs a terminal: give a command that needs no terminal, as"
-
-
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [
-        *((one, 2, "expected RANK[=gdb|lldb|COMMAND]") for one in ("x", "0=", "0='a")),
-        *((one, 2, WITHOUT_A_TERMINAL) for one in ("0", "0=gdb", "1=lldb")),
+        ("0='a", 2, "expected RANK[=gdb|lldb|COMMAND]"),
+        ("0", 2, "needs a terminal: give a command that needs no terminal, as"),
         ("0,1", 2, "one terminal is for one rank"),
         ("2=true", 2, "--debug-rank 2: the run has ranks 0 to 1"),
         ("0=no-such-debugger -x", 3, "no-such-debugger is not installed here: install it, or"),
@@ -85,13 +82,6 @@ def test_what_a_run_cannot_have_is_refused(monkeypatch):
     with pytest.raises(UsageError, match="processes of a launcher have no terminal"):
         Debugged((0,), ("gdb", "--args"), "gdb").require_program()
     Debugged((0,), ("true",)).require_program()
-
-
-@GDB
-def test_gdb_without_a_terminal(cclmark):
-    told = cclmark(*SMALL, "--debug-rank", "0=gdb -batch -ex run -ex bt --args")
-    assert "exited normally" in told.err
-    assert {one.status for one in told.journal.results} == {"ok"}
 
 
 class Terminal:
@@ -153,18 +143,9 @@ def test_gdb_on_the_terminal(tag, tmp_path):
 
 
 @GDB
-def test_leaving_gdb_early_ends_the_run(tag, tmp_path):
-    terminal = Terminal(tag, tmp_path, *SMALL, "--debug-rank", "0=gdb")
-    terminal.wait_for("(gdb) ")
-    terminal.write("quit\n")
-    assert terminal.code() == 4, terminal.text
-    assert "rank 0" in terminal.text
-
-
-@GDB
 def test_the_debugger_gets_the_interrupt_key(tag, tmp_path):
     """Ctrl-C stops the rank for longer than the deadline, and nothing else; the run goes on."""
-    large = ("all_reduce", "--devices", "host:2", "-b", "64M", "-e", "64M", "-n", "60", "-w", "0")
+    large = ("all_reduce", "--devices", "host:2", "-b", "64M", "-e", "64M", "-n", "30", "-w", "0")
     terminal = Terminal(tag, tmp_path, *large, "-T", "2", "--debug-rank", "0")
     terminal.wait_for("(gdb) ")
     terminal.write("run\n")

@@ -15,7 +15,6 @@ import pytest
 from cclmark.rendezvous.board import PHASES
 from cclmark.work.operations import DTYPE_BYTES
 from commands import completed, default_signals, wait_until
-from examples import exhaustive
 from patience import deadline_s, scaled, waits
 
 RANKS = 3
@@ -83,13 +82,13 @@ def test_a_rank_that_stops(background):
 def test_a_rank_that_stops_for_a_moment_is_no_fault(background):
     """In a run that lasts for long enough because its ranks sleep, which takes no processor."""
     sleeps = (f"--inject=delay:rank={rank},ms=20" for rank in (0, 1))
-    run = background(*SHORT, "-n", "5", "-w", "1", "-N", "50", *sleeps)
+    run = background(*SHORT, "-n", "5", "-w", "1", "-N", "20", *sleeps)
     pids = run.wait_for_ranks(results=1)
     run.signal(pids[1], signal.SIGSTOP)
     time.sleep(0.3)
     run.signal(pids[1], signal.SIGCONT)
     ended = run.finish(60, code=0)
-    assert len(ended.journal.results) == 100
+    assert len(ended.journal.results) == 40
 
 
 def wait_until_gone(run, within_s: float) -> None:
@@ -100,12 +99,6 @@ def kill_the_launcher(run) -> None:
     run.signal(run.process.pid, signal.SIGKILL)
     run.process.wait(scaled(5))
     wait_until_gone(run, 2.0)
-
-
-def test_killing_the_launcher_takes_the_ranks_with_it_at_start_up(background):
-    run = background(*ENDLESS)
-    run.wait_for_workers(RANKS)
-    kill_the_launcher(run)
 
 
 @pytest.mark.started
@@ -122,8 +115,7 @@ def test_killing_the_launcher_takes_the_ranks_with_it(background):
     ("number", "code"),
     [
         pytest.param(signal.SIGINT, 130, marks=pytest.mark.started),
-        (signal.SIGTERM, 143),
-        exhaustive(signal.SIGHUP, 129),  # see test_signals.py
+        (signal.SIGTERM, 143),  # for SIGHUP see test_signals.py
     ],
 )
 def test_an_interrupted_run_keeps_what_it_has(background, number, code):
@@ -150,10 +142,9 @@ def test_an_interrupted_run_keeps_what_it_has(background, number, code):
     assert len(journal.results) - int(found[1]) in (0, 1)
 
 
-@pytest.mark.parametrize("workers", [1, exhaustive(2), RANKS])
-def test_interrupted_at_start_up(background, workers):
+def test_interrupted_at_start_up(background):
     run = background(*ENDLESS)
-    run.wait_for_workers(workers)
+    run.wait_for_workers(1)
     run.signal(run.process.pid, signal.SIGINT)
     ended = run.finish(SOON_S, code=130)
     assert run.journal_path.exists() == ("cclmark: journal" in ended.err)
@@ -162,7 +153,7 @@ def test_interrupted_at_start_up(background, workers):
 
 @pytest.mark.parametrize(
     ("is_script", "number"),
-    [(False, signal.SIGINT), (False, signal.SIGHUP), (True, signal.SIGTERM)],
+    [(False, signal.SIGINT), (True, signal.SIGTERM)],
 )
 def test_interrupted_while_it_is_imported(tmp_path, is_script, number):
     """The first tenth of a second goes into imports; here one of them raises the signal."""
@@ -196,20 +187,6 @@ def test_what_nohup_ignores_stays_ignored(background):
     run.finish(SOON_S, code=130)
 
 
-def test_a_launcher_that_is_suspended_receives_the_success(background):
-    """Ctrl-Z and fg: the ranks ended well in the meantime, and their last words are in the socket.
-
-    The same happens without any signal when a rank exits between two looks of the launcher.
-    """
-    run = background(*SHORT, "-n", "1", "-w", "0", "-N", "100")
-    run.wait_for_ranks(results=1)
-    run.signal(run.process.pid, signal.SIGSTOP)
-    wait_until_gone(run, SOON_S)
-    run.signal(run.process.pid, signal.SIGCONT)
-    ended = run.finish(SOON_S, code=0)
-    assert len(ended.journal.results) == 200
-
-
 def test_a_launcher_that_is_suspended_receives_why_a_rank_failed(background, fake_cuda):
     """The reason must not be lost for the exit code. The other rank's operation never completes:
     that rank must not wait for it when it releases its objects.
@@ -231,9 +208,3 @@ def test_a_launcher_that_is_suspended_receives_why_a_rank_failed(background, fak
     assert " failed during " in first, ended.err
     assert "injected failure of AllReduce on rank 1" in second
     assert len(ended.journal.results) == 2 * len(DTYPE_BYTES), "the results before it are lost"
-
-
-def test_ranks_that_end_well_are_not_reported_as_dead(cclmark):
-    """A rank may exit at any moment after its last message; one run does not show the race."""
-    for _ in range(5):
-        cclmark("barrier", "--devices", "host:4", "-n", "1", "-w", "0")

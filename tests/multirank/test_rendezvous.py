@@ -20,7 +20,6 @@ from cclmark.rendezvous import server as rendezvous_server
 from cclmark.rendezvous.client import Client, Connection
 from cclmark.rendezvous.keys import Keys
 from cclmark.rendezvous.messages import (
-    Arrived,
     Failed,
     Finished,
     Job,
@@ -116,16 +115,6 @@ def test_listens_on_loopback_only_with_secrets_of_its_own(server):
     assert len(server.token) >= 16
 
 
-def test_hears_ranks_in_the_order_of_their_words(server):
-    with connected(job_for(server)) as client:
-        client.send(Notice(0, server.token, "first"))
-        client.send(Failed(0, server.token, "error", "no", "timing", 3))
-        client.send(Finished(0, server.token, {"timing": 1.0}))
-        heard = hear(server, lambda messages: len(messages) == 3)
-    assert [type(message) for message in heard] == [Notice, Failed, Finished]
-    assert server.refused == 0
-
-
 @pytest.mark.parametrize("first", ["put", "want"])
 def test_a_value_reaches_all_clients_that_request_it(server, first):
     values: list[bytes] = []
@@ -177,13 +166,6 @@ def test_a_client_with_other_keys_is_refused(server, wrong):
         refuses(server)
 
 
-@pytest.mark.parametrize("token", [b"", b"x" * 32, b"x" * 100_000])
-def test_a_wrong_token_is_refused(server, token):
-    with connected(job_for(server)) as client:
-        client.send(Notice(0, token, "let me in"))
-        refuses(server)
-
-
 def test_a_wrong_token_neither_puts_nor_gets(server):
     with connected(job_for(server)) as client:
         client.put("id", b"right")
@@ -195,11 +177,6 @@ def test_a_wrong_token_neither_puts_nor_gets(server):
         client.send(Want(0, server.token, "id"))
         hear(server, lambda _: client._socket.poll(0))
         assert client.get("id", 5) == b"right"
-
-
-def test_noise_on_the_port_is_counted_and_the_run_goes_on(server):
-    with stranger_at(server, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10):
-        refuses(server)
 
 
 def test_a_socket_without_encryption_is_refused(server):
@@ -276,23 +253,6 @@ def test_a_connection_that_does_not_authenticate_is_dropped_in_time(monkeypatch)
         stranger.settimeout(scaled(5))
         while stranger.recv(1000):  # the server's greeting, then the end
             pass
-
-
-def test_ranks_are_no_strangers(server):
-    # Also one that ends before its first word, as one that is killed while it loads its library.
-    with contextlib.closing(Connection(job_for(server).access)):
-        hear(server, lambda _: server._strangers.silent == 1)
-        assert server._strangers.silent == 1
-        with stranger_at(server):
-            pass
-    hear(server, lambda _: not server._strangers)
-    assert (server._strangers.silent, server.dropped) == (0, 1)
-    # Its first word shows it.
-    with connected(job_for(server)) as client:
-        client.send(Arrived(0, server.token))
-        assert hear(server, lambda _: server._rank_speakers) == []
-        assert [*server._rank_speakers] == [0]
-        assert not server._strangers
 
 
 def test_silent_connections_of_ranks_are_kept_beside_a_few_strangers():

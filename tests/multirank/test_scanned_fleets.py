@@ -14,7 +14,7 @@ QUICK = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.02", "-T", "
 @pytest.mark.started
 def test_a_rank_that_dies_is_left_out_and_named(pods):
     """Its process goes on, so the others are new ranks of the same processes."""
-    words = (*QUICK, "--max-time", "0.5", "--topology", "fat-tree:3x1")
+    words = (*QUICK, "--max-time", "0.2", "--topology", "fat-tree:3x1")
     started = [pods.start(rank, 3, *words) for rank in (2, 1, 0)]
     wait_until(lambda: pods.results() > 1, "the first round is measured")
     os.kill(started[0].pid, signal.SIGKILL)

@@ -21,30 +21,19 @@ if "cclmark.rank_process" not in sys.orig_argv:
     attempt.ProcessWatch.lost.__defaults__ = ({SILENCE_S},)
     coordinator.SILENCE_S, follower._SILENCE_OF_FIRST_S = {SILENCE_S}, {2 * SILENCE_S}
 """
-# Rank processes that begin once the launcher stands still: they could have ended before it.
-RANKS_WAIT = """
-import os, sys, time
-
-if "cclmark.rank_process" in sys.orig_argv:
-    launcher = os.getppid()
-    stat = f"/proc/{launcher}/stat"
-    ends_s = time.monotonic() + 60
-    while time.monotonic() < ends_s and open(stat).read().rpartition(")")[2].split()[0] != "T":
-        time.sleep(0.01)
-"""
 # Ranks that mostly sleep, as they only have to last.
 ENDLESS = ("-e", "64", "-N", "0", *(f"--inject=delay:rank={rank},ms=100" for rank in (0, 1)))
 
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
 
-def stopped(pods, *arguments, process=1):
-    """Two processes; ``process`` is stopped once there are results."""
+def stopped(pods, *arguments):
+    """Two processes; the second one is stopped once there are results."""
     (pods.directory / "sitecustomize.py").write_text(SHORT_SILENCES)
     env = {"PYTHONPATH": str(pods.directory)}
     started = [pods.start(rank, 2, *SWEEP, *arguments, **env) for rank in (0, 1)]
     wait_until(lambda: pods.results() > 2, "there are results")
-    started[process].send_signal(signal.SIGSTOP)
+    started[1].send_signal(signal.SIGSTOP)
     return started
 
 
@@ -79,31 +68,11 @@ def test_its_rank_is_not_blamed_for_it(pods):
     goes_on(pods, second)
 
 
-@pytest.mark.started  # forked ranks do not wait
-def test_ranks_that_begin_and_end_while_it_stands_still_are_heard(background, tmp_path):
-    """Their first word and their last come together then. Islands of one rank share no id, for
-    which they would wait.
-    """
-    (tmp_path / "sitecustomize.py").write_text(RANKS_WAIT)
-    run = background(
-        *("all_reduce", "--ccl", "bridge", "--islands", "0,1", "--devices", "host:2"),
-        *("-b", "8", "-e", "8", "-n", "1", "-w", "1"),
-        env={"PYTHONPATH": str(tmp_path)},
-    )
-    run.wait_for_workers(2)
-    run.signal(run.process.pid, signal.SIGSTOP)
-    for rank in (0, 1):
-        run.wait_for_phase(rank, "finished")
-    run.signal(run.process.pid, signal.SIGCONT)
-    ended = run.finish(SOON_S, code=0)
-    assert "refused" not in ended.out + ended.err
-
-
 def test_the_first_process_is_named_where_it_stood_still_itself(background):
     """Rank 0 waits to hand over its results, and rank 1 for rank 0, until its time is over."""
     run = background(
         *("all_reduce", "--devices", "host:2", "-b", "8", "-e", "8", "-n", "1", "-w", "0"),
-        *("--max-time", "0.01", "-c", "0", "-N", "0", *waits(3), "--format", "csv", "-O", "rows"),
+        *("--max-time", "0.01", "-c", "0", "-N", "0", *waits(2), "--format", "csv", "-O", "rows"),
     )
     run.wait_for_ranks(1)
     run.signal(run.process.pid, signal.SIGSTOP)
@@ -117,15 +86,6 @@ def test_the_first_process_is_named_where_it_stood_still_itself(background):
     assert [line.split(" (")[0] for line in others if line.startswith("  rank ")] == [
         *("  rank 0", "  rank 1")
     ]
-
-
-def test_a_first_process_that_stood_still_for_longer_than_the_others_wait_is_named(pods):
-    first, second = stopped(pods, *ENDLESS, process=0)
-    assert pods.end(second, 60)[0] == 4
-    first.send_signal(signal.SIGCONT)
-    code, _, err = pods.end(first, SOON_S)
-    assert code == 4
-    assert err.startswith(f"cclmark: process 0 (pid {first.pid} on "), err
 
 
 def test_a_short_pause_of_the_first_process_does_not_hide_which_rank_hangs(background):

@@ -1,17 +1,15 @@
-"""Streams of bytes at the control port, by the thousand: random ones, and real ones that were bent.
+"""Messages at the control port, by the thousand: real ones that were bent.
 
-The first half comes from strangers. The other has the run's secret, but speaks for ranks and
-processes for which others have spoken: it is refused word by word, so that all can be counted.
+They have the run's secret, but speak for ranks and processes for which others have spoken: they are
+refused one by one, so that all can be counted.
 """
 
 import contextlib
 import random
 import re
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -21,7 +19,6 @@ from pods import SWEEP
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.machine import describe_host
 from cclmark.journal.schema import Condition, DeviceDescription, LibraryDescription, Link
-from cclmark.launch.meeting import given_secret
 from cclmark.rendezvous import messages as said_by
 from cclmark.rendezvous.client import Connection
 from cclmark.rendezvous.keys import Keys
@@ -30,14 +27,11 @@ from cclmark.rendezvous.server import Server
 from cclmark.work.cases import Case
 from commands import wait_until
 from examples import examples
-from patience import deadline_s, scaled
-from ports import free_port
+from patience import scaled
 
 STREAMS = examples(2400)
 RANKS = 2
 OF_PROCESSES = (said_by.Join, Ready, said_by.Seen, said_by.Described, said_by.Interrupted)
-MOST_GROWTH_BYTES = 64 << 20
-SECRET = "correct horse battery staple"
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
 
@@ -88,69 +82,11 @@ def bent(content: bytes, chance: random.Random) -> bytes:
     return bytes(text)
 
 
-@contextlib.contextmanager
-def overheard(port: int) -> Iterator[tuple[int, bytearray]]:
-    """A port that leads to ``port``, and what is said there from the side that connects."""
-    said = bytearray()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def carry(source: socket.socket, target: socket.socket, note: bytearray) -> None:
-            with contextlib.suppress(OSError):
-                while content := source.recv(65536):
-                    note += content
-                    target.sendall(content)
-
-        def serve() -> None:
-            with (
-                listener.accept()[0] as near,
-                socket.create_connection(("127.0.0.1", port)) as far,
-            ):
-                back = threading.Thread(target=carry, args=(far, near, bytearray()), daemon=True)
-                back.start()
-                carry(near, far, said)
-                with contextlib.suppress(OSError):
-                    far.shutdown(socket.SHUT_RDWR)
-                back.join(scaled(10))
-
-        serving = threading.Thread(target=serve, daemon=True)
-        serving.start()
-        yield listener.getsockname()[1], said
-        serving.join(scaled(10))
-
-
 def speak(endpoint: str, keys: Keys) -> Connection:
     """A connection with the run's secrets that leaves without waiting."""
     made = Connection(keys.access(endpoint))
     made.socket.setsockopt(zmq.LINGER, 5000)
     return made
-
-
-@pytest.fixture(scope="module")
-def handshake() -> bytes:
-    """What a rank says to a server, from the greeting to a message, encrypted."""
-    with contextlib.closing(Server(ranks=1)) as server:
-        with overheard(server.port) as (port, said):
-            rank = speak(f"tcp://127.0.0.1:{port}", server.keys)
-            rank.send(Notice(0, server.token, "heard"))
-            heard: list = []
-            wait_until(lambda: heard.extend(server.receive(0.01)) or heard, "it is heard")
-            rank.close()
-        assert b"CURVE" in said
-        return bytes(said)
-
-
-def strangers(port: int, handshake: bytes, number: int) -> None:
-    """Connects ``number`` times and says something else each time."""
-    chance = random.Random(1)
-    for place in range(number):
-        content = chance.randbytes(chance.randrange(200)) if place % 2 else handshake
-        with socket.create_connection(("127.0.0.1", port), timeout=scaled(10)) as stranger:
-            with contextlib.suppress(OSError):
-                stranger.sendall(bent(content, chance))
-            if place % 50 == 0:  # let some be read before they go
-                stranger.settimeout(0.05)
-                with contextlib.suppress(OSError):
-                    stranger.recv(4096)
 
 
 def false_friends(endpoint: str, keys: Keys, number: int) -> None:
@@ -220,7 +156,7 @@ def test_endless_messages_do_not_keep_the_server_from_returning():
             connection.close(0)
 
 
-@pytest.mark.parametrize("rank", [-1, RANKS, 1 << 40])
+@pytest.mark.parametrize("rank", [-1, RANKS])
 def test_who_is_not_there_does_not_speak(rank):
     with contextlib.closing(Server(ranks=RANKS, processes=RANKS)) as server:
         connection = speak(server.endpoint, server.keys)
@@ -260,12 +196,8 @@ if "cclmark.rank_process" in sys.orig_argv:
     ("lie", "code"),
     [
         ("Measured message.result = other(message.result, index=1 << 40)", 3),
-        ("Measured message.result = other(message.result, index=-1)", 3),
         ("Measured message.result = other(message.result, type='overlap')", 3),
-        ("Measured message.result = other(message.result, samples=[])", 3),
         ("Hello message.devices.clear()", 4),
-        ("Hello message.devices[0].rank += 1", 4),
-        ("Hello message.reach.append((0, 99))", 4),
         ("Finished message.rank += 2", 4),
     ],
 )
@@ -280,42 +212,3 @@ def test_a_rank_that_talks_nonsense_does_not_make_the_run_fall_over(cclmark, tmp
         assert re.search(r"rank \d \(host:\d, pid \d+\) exited with status 0", run.err)
     if (tmp_path / "run.jsonl").exists():
         assert run.journal.footer.exit_code == code
-
-
-def test_a_run_outlives_thousands_of_them(pods, tmp_path, handshake):
-    """Two processes that share a secret, so that the test has it too."""
-    port = free_port()
-    env = {"CCLMARK_SECRET": SECRET, "CCLMARK_ADDRESS": f"127.0.0.1:{port}"}
-    # The ranks mostly sleep meanwhile: the processors are for the connections.
-    idle = [f"--inject=delay:rank={rank},ms=100" for rank in range(RANKS)]
-    length = ("--duration", f"{deadline_s(6):g}", "--max-time", "0.1")
-    sweep = (*SWEEP[:-4], *idle, *length, "--format", "csv")
-    first, second = (pods.start(rank, RANKS, *sweep, **env) for rank in range(RANKS))
-    wait_until(lambda: pods.results() > 3, "there are results")
-
-    def resident_bytes() -> int:
-        return int(Path(f"/proc/{first.pid}/statm").read_text().split()[1]) * 4096
-
-    before_bytes = resident_bytes()
-    strangers(port, handshake, STREAMS)
-    false_friends(f"tcp://127.0.0.1:{port}", Keys.of(given_secret(env)), STREAMS)
-    assert first.poll() is None, first.communicate()[1]
-    assert resident_bytes() < before_bytes + MOST_GROWTH_BYTES
-    code, out, err = pods.end(first)
-    assert code == 0, err
-    assert pods.end(second)[0] == 0
-    assert "believed" not in out + err
-    counts = re.search(
-        r"(\d+) connections that did not authenticate were dropped, "
-        r"(\d+) foreign messages were refused",
-        err,
-    )
-    assert counts, err
-    # Of connections that close, a few may be taken for those of ranks that have ended.
-    assert STREAMS - 10 <= int(counts[1]) <= STREAMS
-    assert int(counts[2]) == STREAMS
-    (path,) = tmp_path.rglob("*.jsonl")
-    assert b"believed" not in path.read_bytes()
-    journal = pods.journal()
-    assert {result.status for result in journal.results} == {"ok"}
-    assert journal.footer.exit_code == 0

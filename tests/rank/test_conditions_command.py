@@ -48,7 +48,6 @@ def nvmlDeviceGetFieldValues(device, wanted): return [Value(int(time.time() * 1e
     ("command", "devices"),
     [
         (("all_reduce", "-b", "1K", "-e", "1K", "--devices", "host:2", *SHORT), {0, 1}),
-        (("pairs", "-b", "1K", "-e", "1K", "--devices", "host:3", *SHORT), {0, 1, 2}),
         (("p2p", "-b", "64K", "--devices", "host:2", *SHORT), {0, 1}),
     ],
 )

@@ -10,7 +10,6 @@ from cclmark.kinds.registry import KINDS
 from cclmark.rank.all_or_none import in_step
 from cclmark.rank.rank import Rank
 from cclmark.rendezvous.messages import Arrived
-from cclmark.work.cases import Sweep, UnevenPattern
 from patience import scaled
 from samples import usual_job, usual_settings
 
@@ -51,28 +50,3 @@ def test_what_one_host_alone_refuses_is_its_failure_soon():
     rank.rank_group = rank.agreement = None  # which hold it in turn
     for file in files.values():
         os.close(file)
-
-
-def cases_of(operation):
-    pattern = UnevenPattern.parse("rows:1,3;0,4")
-    roots = [0, 1]
-    sweep = Sweep([operation], ["x"], 2, [64], ["float32"], ["sum"], roots, [False], pattern)
-    return list(sweep.cases())
-
-
-@pytest.mark.parametrize(
-    ("operation", "elements"),
-    [
-        ("all_reduce", [[16, 16]]),
-        ("all_gather", [[16, 16]]),
-        ("reduce_scatter", [[8, 8]]),
-        ("scatter", [[8, 8], [8, 8]]),
-        ("reduce", [[16, 0], [0, 16]]),
-        ("gather", [[16, 0], [0, 16]]),
-        ("alltoallv", [[4, 28]]),
-        ("barrier", [[0, 0]]),
-    ],
-)
-def test_how_much_of_an_output_each_rank_has(operation, elements):
-    found = [[case.output_elements(rank) for rank in (0, 1)] for case in cases_of(operation)]
-    assert found == elements

@@ -142,14 +142,6 @@ def test_a_run_of_a_launcher_is_told_how_to_be_started_again(cclmark, altered):
     assert "the same number of processes" in cclmark("rerun", altered(launcher="srun")).err
 
 
-def test_options_without_two_dashes_are_told_where_they_go(cclmark, altered):
-    refused = cclmark("rerun", altered(), "--ccl", "shm", code=2)
-    assert "No such option '--ccl': put -- before options of the journal's" in refused.err
-    assert "cclmark rerun JOURNAL -- --ccl shm" in refused.err
-    refused = cclmark("rerun", "a.jsonl", "--keep-environments", code=2)
-    assert "Did you mean '--keep-environment'?" in refused.err
-
-
 def test_what_differs_is_said(cclmark, altered, journal_lines):
     whole, _ = journal_lines
     path = altered(
@@ -229,17 +221,6 @@ def test_code_that_the_user_names_too_is_trusted(cclmark, altered):
     refused = cclmark("rerun", path, code=2)
     assert f"cclmark rerun {path} -- --import=nothing" in refused.message
     assert len(cclmark("rerun", path, "--", "--import", "nothing").journal.results) == 6
-
-
-def test_transfers_and_what_takes_no_value(cclmark):
-    copies = ("--devices", "host:2", "-p", "uniBw", "--begin", "64K", "--display-ur")
-    first = cclmark("p2p", *copies, "--journal", "a.jsonl").journal
-    again = cclmark("rerun", "a.jsonl")
-    assert [it.transfer for it in again.journal.transfers] == [
-        it.transfer for it in first.transfers
-    ]
-    assert "--display-ur=1" in again.journal.header.command
-    assert "2 in both" in again.out
 
 
 def test_an_old_journal_without_the_newer_fields(cclmark, altered):

@@ -5,7 +5,6 @@ import signal
 import pytest
 
 from cclmark.kinds.registry import read_journal
-from examples import exhaustive
 from patience import scaled
 
 SWEEP = ("--devices", "host:2", "-n", "1", "-w", "0", "--inject", "delay:rank=1,ms=30")
@@ -32,29 +31,26 @@ def cut_of(tmp_path):
     return cut
 
 
-@pytest.mark.parametrize("cycles", [exhaustive(1), 2])
-def test_a_run_that_was_killed(cclmark, background, no_leaks, cycles):
-    command = ("all_reduce", "-b", "64", "-e", "2K", "-d", "int32,float32", "-N", str(cycles))
+def test_a_run_that_was_killed(cclmark, background, no_leaks):
+    command = ("all_reduce", "-b", "64", "-e", "1K", "-d", "int32,float32", "-N", "2")
     run = background(*command, *SWEEP)
-    run.wait_for_ranks(results=12 * cycles)
+    run.wait_for_ranks(results=20)
     run.signal(run.process.pid, signal.SIGKILL)
     run.process.wait(scaled(30))
     cut = read_journal(run.journal_path)
-    assert 12 * cycles <= len(cut.results) < 24 * cycles
+    assert 20 <= len(cut.results) < 40
 
     resumed = complete(cclmark, run.journal_path, *command, *SWEEP)
     journal = resumed.journal
     assert journal.results[: len(cut.results)] == cut.results
-    assert places(journal.results) == [
-        (cycle, case) for cycle in range(cycles) for case in range(24)
-    ]
+    assert places(journal.results) == [(cycle, case) for cycle in range(2) for case in range(20)]
     assert journal.header.continues.run_id == cut.header.run_id
     assert journal.header.continues.path == str(run.journal_path)
     assert journal.header.continues.carried == len(cut.results)
-    assert f"{24 * cycles} of {24 * cycles} cases checked, 0 wrong" in resumed.out
+    assert "40 of 40 cases checked, 0 wrong" in resumed.out
     assert f"{len(cut.results)} results of {run.journal_path}" in resumed.out
-    assert [it.case for it in journal.results[:24]] == [
-        it.case for it in cclmark(*command, *SWEEP).journal.results[:24]
+    assert [it.case for it in journal.results] == [
+        it.case for it in cclmark(*command, *SWEEP).journal.results
     ]
 
 
@@ -86,21 +82,6 @@ def test_a_line_that_was_lost_is_measured_and_stands_in_its_row(cclmark, cut_of)
     assert "2KiB only in this command" in refused.message
     assert ". Repeat its options, or start a new run without --resume" in refused.message
     assert refused.written() == written
-
-
-def test_a_run_that_lost_a_rank(cclmark, background, no_leaks):
-    command = ("broadcast", "-b", "64", "-e", "4K", *SWEEP)
-    run = background(*command)
-    ranks = run.wait_for_ranks(results=3)
-    run.signal(ranks[1], signal.SIGKILL)
-    assert run.finish().code == 4
-    cut = read_journal(run.journal_path)
-    assert cut.footer.exit_code == 4
-    resumed = complete(cclmark, run.journal_path, *command).journal
-    measured = [it for it in cut.results if it.status == "ok"]
-    assert resumed.results[: len(measured)] == measured
-    assert places(resumed.results) == [(0, case) for case in range(14)]
-    assert resumed.footer.exit_code == 0
 
 
 def test_libraries_that_were_measured_are_not_joined_again(cclmark, cut_of):
@@ -135,17 +116,6 @@ def test_the_journal_is_not_written_over_with_its_table(cclmark, tmp_path):
     told = cclmark("rerun", str(path), "--", "-O", str(path), code=2)
     assert "would be overwritten" in told.message
     assert path.read_bytes() == before
-
-
-def test_what_is_no_journal(cclmark, tmp_path):
-    path = tmp_path / "x.jsonl"
-    for content in (None, b"", b"hello\n", b"\x1b[2J"):
-        if content is not None:
-            path.write_bytes(content)
-        refused = complete(cclmark, path, "barrier", *SWEEP, code=2)
-        assert "x.jsonl" in refused.message
-        assert "b'" not in refused.message
-        assert "\x1b" not in refused.err
 
 
 def test_a_header_that_was_cut_off(cclmark, tmp_path):

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from examples import exhaustive
 from patience import scaled
 from places import RUNS
 
@@ -25,8 +24,7 @@ def place(cclmark, tmp_path):
     return place
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, exhaustive(signal.SIGHUP)])
-def test_it_serves_until_a_signal_and_writes_nothing(serve, place, number):
+def test_it_serves_until_a_signal_and_writes_nothing(serve, place):
     before = place.read_bytes()
     served = serve("--db", place)
     assert served.host == "127.0.0.1"
@@ -37,20 +35,9 @@ def test_it_serves_until_a_signal_and_writes_nothing(serve, place, number):
     assert served.get("/trend")[0] == 200
     assert served.ask("HEAD", "/")[2] == ""
     assert served.ask("POST", "/")[0] == 405
-    assert served.end(number) == (130, "cclmark: interrupted")
+    assert served.end(signal.SIGTERM) == (130, "cclmark: interrupted")
     assert place.read_bytes() == before
     assert [path.name for path in place.parent.glob("history*")] == [place.name]
-
-
-def test_it_ends_while_a_browser_keeps_its_connection(serve, place):
-    served = serve(env={"CCLMARK_HISTORY": str(place)})
-    assert str(place) in served.told
-    with socket.create_connection(("127.0.0.1", served.port)) as silent:
-        silent.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert silent.recv(1000).startswith(b"HTTP/1.1 200")
-        began_s = time.monotonic()
-        assert served.end(signal.SIGINT)[0] == 130
-        assert time.monotonic() - began_s < scaled(10)
 
 
 def test_what_is_under_way_is_answered_before_the_end(serve, place):
@@ -89,11 +76,10 @@ def test_a_history_or_an_address_that_cannot_be_served(cclmark, place, tmp_path)
     assert "999" in refused()
 
 
-@pytest.mark.parametrize("name", ["starlette", "uvicorn"])
-def test_packages_that_are_missing(cclmark, place, tmp_path, name):
-    (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError('no', name={name!r})")
+def test_packages_that_are_missing(cclmark, place, tmp_path):
+    (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError('no', name='uvicorn')")
     told = cclmark("serve", "--db", place, env={"PYTHONPATH": str(tmp_path)}, code=3)
-    assert f"requires the Python package {name}" in told.err
+    assert "requires the Python package uvicorn" in told.err
     assert "pip install 'cclmark[serve]'" in told.err
 
 
@@ -127,12 +113,11 @@ def test_beyond_this_machine_a_token_is_made(serve, place):
     assert served.get("/", Cookie=f"{cookie}0")[0] == 401
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", exhaustive("127.0.0.1")])
-def test_a_token_of_a_file_is_not_printed_and_requests_are_told(serve, place, tmp_path, host):
+def test_a_token_of_a_file_is_not_printed_and_requests_are_told(serve, place, tmp_path):
     file = tmp_path / "token"
     file.write_text("0123456789abcdef\n")
     file.chmod(0o600)
-    served = serve("--db", place, "--host", host, "--token", file, "--verbose")
+    served = serve("--db", place, "--host", "0.0.0.0", "--token", file, "--verbose")
     assert "0123456" not in served.told
     assert "token=" not in served.told
     assert served.get("/")[0] == 401

@@ -171,7 +171,6 @@ ATTENTION = "nn.functional.scaled_dot_product_attention"
         ("fsdp", DISTRIBUTE, distribute_tensor, "2.7", f"src_data_rank of torch.{DISTRIBUTE}"),
         ("combined", SCHEDULE, one_f_one_b, "2.7", f"scale_grads of torch.{SCHEDULE}"),
         ("none", ATTENTION, attention, "2.5", "parameter enable_gqa"),
-        ("ddp", ATTENTION, attention, "2.5", "parameter enable_gqa"),
     ],
 )
 def test_what_an_older_torch_lacks_is_reported_with_the_version_that_has_it(
@@ -233,26 +232,6 @@ def test_the_gradient_of_the_balance_reaches_the_router_alone(torch, mixture):
     added = usual[1] - without[1]
     assert float(added.abs().max()) > 0
     assert torch.allclose(again[1] - without[1], 2 * added, atol=1e-6)
-
-
-def test_training_with_balance_uses_the_experts_more_equally(torch, transformer, mixture):
-    x = torch.randn(1, 256, 64) + 1  # a common part of all tokens prefers some experts
-
-    def imbalance_now():
-        probabilities = mixture.router(x[0]).softmax(dim=-1)
-        chosen = probabilities.topk(2, dim=-1).indices.flatten()
-        counts = torch.bincount(chosen, minlength=4)
-        return float(transformer.imbalance(probabilities.detach(), counts))
-
-    before = imbalance_now()
-    assert before > 1.1
-    mixture.balance_weight = 1.0
-    optimizer = torch.optim.SGD(mixture.router.parameters(), 0.05)
-    for _ in range(50):
-        optimizer.zero_grad()
-        (0 * mixture(x).sum()).backward()
-        optimizer.step()
-    assert imbalance_now() < 1 + (before - 1) / 2
 
 
 STEP_S = 30.0
@@ -350,10 +329,8 @@ SAME, OTHER, ABSENT = [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 5.0], [-1.0] * 4
         # Differing ranks are found by majority.
         ([SAME, SAME, SAME], []),
         ([SAME, OTHER, SAME], [1]),
-        ([OTHER, SAME, SAME], [0]),
         # Without one no rank is blamed alone.
         ([SAME, OTHER], [0, 1]),
-        ([OTHER, SAME], [0, 1]),
         ([SAME, SAME, OTHER, OTHER], [0, 1, 2, 3]),
         # A rank without the tensor has no part in the comparison.
         ([SAME, ABSENT, SAME], []),

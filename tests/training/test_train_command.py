@@ -8,7 +8,6 @@ import pytest
 from cclmark.base.statistics import median
 from cclmark_training.figures import figures_of
 from cclmark_training.result import TrainingResult
-from examples import exhaustive
 from fake_backends import find_fakes
 from patience import waits
 from refusals import require_refusals
@@ -116,7 +115,6 @@ def test_mixed_types_of_experts_that_are_balanced_with_a_given_peak(cclmark):
 @pytest.mark.parametrize(
     ("ranks", "words", "changed", "found"),
     [
-        exhaustive(2, "--parallel zero1 --layers 1", 0, (0, 1)),
         (2, "--parallel ep --model tiny-moe --layers 1", 1, (0, 1)),
         # The last stage holds the embedding, too.
         (3, "--parallel pp --layers 3 --batch 3", 2, (0, 2)),
@@ -209,21 +207,6 @@ def test_stages_with_unequal_replicas_of_which_one_has_a_changed_parameter(cclma
     # The first parameter of rank 3 is the embedding that all four ranks hold.
     assert differing(one) == [(3, "embedding.weight")]
     assert "the parameters of rank 3 differ from the other ranks" in one.reason
-
-
-@needs_torch
-@pytest.mark.parametrize("layout", [exhaustive(one) for one in ("fsdp=2", "tp=2", "pp=2")])
-def test_two_backends_side_by_side(cclmark, tmp_path, layout):
-    find_fakes(tmp_path, "second_backend")
-    backends = ("--ccl", "gloo,second", "--import", "second_backend")
-    run = cclmark(*ON_TWO, "--layout", layout, "--rounds", "1", *backends)
-    one, other = results_of(run)
-    assert (one.status, other.status, other.training.ccl) == ("ok", "ok", "torch:second")
-    assert other.losses == pytest.approx(one.losses, abs=1e-6)
-    assert other.groups == one.groups != []
-    # torch's profiler has the operations of gloo by that name only.
-    assert other.timeline is None
-    assert "communication is unknown: torch's profiler records no operation of second" in run.out
 
 
 def test_flags_that_cannot_be_measured(tag, tmp_path, tmp_path_factory, torch):

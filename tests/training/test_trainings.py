@@ -273,34 +273,6 @@ def test_what_is_advised_is_possible_and_fits(one, share):
     assert len(set(found)) == len(found)
 
 
-@given(st.sampled_from(SHAPES), st.integers(1, 1 << 12))
-def test_something_is_advised_if_anything_fits(one, share):
-    limit = min(memory_of(one).total * share >> 12, memory_of(one).total - 1)
-
-    def fits(parallel, dtype, batch, layers):
-        other = replace(one, parallel=parallel, dtype=dtype, batch=batch)
-        other = replace(other, model=one.model.with_layers(layers))
-        return memory_of(other).total <= limit
-
-    if one.parallel == "pp":
-        return
-    parallels = {one.parallel, *(["fsdp"] if one.ranks > 1 else [])}
-    options = list(itertools.product(parallels, {one.dtype, "bfloat16"}, (1, one.batch - 1)))
-    found = [text for text in what_fits(one, limit) if "devices" not in text]
-    whole = any(fits(*some, one.model.layers) for some in options)
-    fewer = any(fits(*some, 1) for some in options)
-    first = found[0] if found else ""
-    assert ("--layers" not in first and "--sequence" not in first and bool(first)) == whole
-    if fewer and not whole:
-        assert "--layers" in first
-        assert "--sequence" not in first
-        # No other change keeps more layers.
-        layers = changed(one, first).model.layers
-        assert layers + 1 == one.model.layers or not any(
-            fits(*some, layers + 1) for some in options
-        )
-
-
 def of_timeline(*parts):
     """Without a step alone, the timeline decides which rank counts."""
     return [result(alone_s=[], timeline=timeline_ms(*parts))]
