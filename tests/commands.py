@@ -48,8 +48,10 @@ class Run:
     code: int
     out: str
     err: str
+    lines_of_err: list[str] = field(init=False)  # as they are printed; ``err`` has whole messages
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "lines_of_err", self.err.splitlines())
         object.__setattr__(self, "err", unfolded(self.err))
 
     @property

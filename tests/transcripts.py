@@ -12,6 +12,7 @@ from goldens import GOLDEN, require_golden
 
 STORED = GOLDEN / "transcripts"
 _CODES = (0, 1, 2, 3)
+_WHOLE = ("cclmark: journal", "cclmark: written ")  # lines that programs look for
 _BEGIN, _END = 8, 8  # shown lines of a longer output
 
 
@@ -36,6 +37,8 @@ def require_transcript(
         words = shlex.split(line)
         own = [word.split("=", 1) for word in takewhile(re.compile("[A-Z_]+=").match, words)]
         told = cclmark(*words[len(own) :], env={"COLUMNS": "100", **env, **dict(own)}, code=_CODES)
+        wide = [one for one in (*told.out.splitlines(), *told.lines_of_err) if _is_wide(one)]
+        assert not wide or "--format" in words, wide
         texts = (*told.err.splitlines(), *_shown(told.out.splitlines()))
         parts += [f"$ {line}", *([f"[exit code {told.code}]"] if told.code else []), *texts, ""]
     text = "\n".join(parts)
@@ -43,6 +46,13 @@ def require_transcript(
     for written, stored in {**shown, f"cclmark {__version__}": "cclmark VERSION"}.items():
         text = text.replace(written, stored)
     require_golden(f"transcripts/{name}.txt", text)
+
+
+def _is_wide(line: str) -> bool:
+    """Whether a line has more than 100 columns, and not because of the name of a file here."""
+    if line.startswith(_WHOLE) or len(max(line.split(), key=len, default="")) > 60:
+        return False
+    return len(line) > 100
 
 
 def stored_names(beginning: str) -> list[str]:
