@@ -43,6 +43,8 @@ from patience import scaled
 from serving import Served
 
 pytest_plugins = ("browsing",)
+# A message has one line, whatever its length, also where a test calls what prints it.
+os.environ["COLUMNS"] = "1000"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,6 +20,7 @@ from cclmark.document.chart_model import Heat
 from cclmark.document.naming import NamedRun
 from cclmark.document.page import page as page_module
 from cclmark.document.page.page import Encoder, Insights, render, uniform_words
+from cclmark.document.ticks import Scale
 from cclmark.journal import schema
 from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
@@ -187,6 +188,10 @@ def test_numbers_have_six_digits_and_are_those_of_json():
         with pytest.raises(ValueError, match="JSON"):
             page_module.packed([value])
     assert page_module.packed("a\ud800b").isascii()
+
+
+def test_the_ratio_of_an_axis_ends_may_exceed_the_largest_number():
+    assert Scale(1e-200, 1e200, 0, 10, is_log=True)(1.0) == pytest.approx(5)
 
 
 NUMBERS = st.sampled_from((0.0, -1.0, 1e100, 1e-100, 1e-6, 12.5))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.steps import StepFigures, StepRun
+from cclmark.base.messages import filled
 from cclmark.document import insight_words, reference_notes, step_words, text
 from cclmark.document.blocks import Evidence, Finding, Gain
 from cclmark.document.deviations import pairs_alike, relative
@@ -61,7 +62,7 @@ LETTERS = st.lists(st.text(st.characters(codec="ascii", categories=["L"]), min_s
 @given(LETTERS, st.integers(40, 120), st.integers(0, 9), st.integers(0, 8))
 def test_filled_lines_have_the_same_words_below_an_indent(words, width, hanging, indent):
     line = " " * indent + " ".join(words)
-    first, *rest = text.filled(line, width, hanging).split("\n")
+    first, *rest = filled(line, width, hanging).split("\n")
     assert " ".join([first, *rest]).split() == words
     assert rest == [] or len(line) > width
     for part in rest:

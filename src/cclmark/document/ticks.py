@@ -69,7 +69,9 @@ class Scale:
         """Returns the coordinate of a value; values beyond the ends are at the ends."""
         value = min(max(value, self.low), self.high)
         if self.is_log:
-            share = math.log(value / self.low) / math.log(self.high / self.low)
+            # The ratio of the ends may be beyond the largest number.
+            low = math.log(self.low)
+            share = (math.log(value) - low) / (math.log(self.high) - low)
         else:
             share = (value - self.low) / (self.high - self.low)
         return self.begin + share * (self.end - self.begin)

@@ -90,7 +90,7 @@ class ProfileFlags:
         f"128 bytes each, all others are counted [{_USUAL_CALLS}].",
     )
     no_kernel_times: bool = flag(
-        "--no-kernel-times", help="Only counts and algorithms, no times: costs less."
+        "--no-kernel-times", help="Counts and algorithms alone: costs less."
     )
     format: str = changed(FormatOptions, "format", help="Format of the result [table].")
     columns: list[str] = changed(ColumnOptions, "columns")
@@ -104,8 +104,6 @@ class ProfileFlags:
     journal: Path | None = changed(
         FileOptions, "journal", metavar="FILE", help="Journal [a new file in cclmark-runs/]."
     )
-    quiet: bool = changed(
-        FileOptions, "quiet", help="Print results and errors alone: no path of the journal."
-    )
+    quiet: bool = changed(FileOptions, "quiet", help="Print no path of the journal.")
     files: ClassVar[tuple[str, ...]] = ()
     print_plan: bool = changed(FileOptions, "print_plan")
