@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import quote
 
 from cclmark.base.errors import MissingError, UsageError
-from cclmark.base.messages import tell
 from cclmark.base.printable import plain
 from cclmark.base.signals import on_ending_signals
+from cclmark.base.standard_error import tell
 from cclmark.history.history_model import RunFilter, default_path
 from cclmark.recording.output import usual_references
 from cclmark.recording.standard_output import say

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.steps import StepFigures, StepRun
-from cclmark.base.messages import filled
+from cclmark.base.standard_error import filled
 from cclmark.document import insight_words, reference_notes, step_words, text
 from cclmark.document.blocks import Evidence, Finding, Gain
 from cclmark.document.deviations import pairs_alike, relative

@@ -26,8 +26,8 @@ from cclmark.base.errors import (
     UsageError,
 )
 from cclmark.base.grouping import abridged
-from cclmark.base.messages import columns_of_lines, folded, tell
 from cclmark.base.signals import interrupt, note, on_ending_signals
+from cclmark.base.standard_error import columns_of_lines, folded, tell
 from cclmark.base.streams import prepare_streams
 from cclmark.base.version import VERSION
 from cclmark.cli.commands import COMMANDS, FORMER, GROUPS, UNLISTED, commands_with, load_command

@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import Any, ClassVar
 
 from cclmark.analysis.device_conditions import ConditionFigures
-from cclmark.base.messages import filled
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import filled
 from cclmark.document.blocks import (
     Bars,
     Block,

@@ -7,8 +7,8 @@ import shutil
 import string
 from collections.abc import Mapping, Sequence
 
-from cclmark.base.messages import filled
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import filled
 from cclmark.document.blocks import Table
 from cclmark.document.chart_model import Heat, Lines
 from cclmark.document.paint import HEAT_STEPS, Paint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from cclmark.base.grouping import abridged, by_key
-from cclmark.base.messages import filled
+from cclmark.base.standard_error import filled
 from cclmark.document.insight_words import listed
 from cclmark.document.paint import Paint
 from cclmark.document.text import counted

@@ -19,8 +19,8 @@ from cclmark.base.errors import (
     RankError,
     UsageError,
 )
-from cclmark.base.messages import tell
 from cclmark.base.signals import deferred, raise_if_ended
+from cclmark.base.standard_error import tell
 from cclmark.base.version import VERSION
 from cclmark.journal.host_processors import spread_over_cores
 from cclmark.journal.machine import describe_host

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 
 from cclmark.base.errors import EXIT_DIED, EXIT_INTERRUPTED, RankError
-from cclmark.base.messages import tell
 from cclmark.base.printable import plain
 from cclmark.base.signals import deferred, raise_if_ended
+from cclmark.base.standard_error import tell
 from cclmark.journal.schema import Machine
 from cclmark.launch.agent import LocalAgent, describe_devices
 from cclmark.launch.meeting import ADDRESS_VARIABLE, SECRET_VARIABLE, find_meeting

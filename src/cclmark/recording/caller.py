@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 
 from cclmark.base.errors import CclmarkError
-from cclmark.base.messages import tell
+from cclmark.base.standard_error import tell
 
 _OPTION = re.compile(r"(?<![\w`-])(--?[a-zA-Z][\w-]*)(?: \(--[\w-]+\)| FILE\b| (?=\d))?")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cclmark.base.errors import EXIT_OK, CclmarkError, Followed, UsageError
-from cclmark.base.messages import tell
+from cclmark.base.standard_error import tell
 from cclmark.journal.machine import describe_host
 from cclmark.journal.schema import HostDescription
 from cclmark.launch.coordinator import (

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from cclmark.base.errors import OutputError, UnreadError, UsageError
-from cclmark.base.messages import columns_of_lines, folded
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import columns_of_lines, folded
 from cclmark.base.streams import patient_text
 from cclmark.document.paint import ansi, unpainted
 from cclmark.document.report_kind import View

@@ -28,9 +28,9 @@ from cclmark.base.errors import (
     EXIT_WRONG,
     UnreadError,
 )
-from cclmark.base.messages import tell
 from cclmark.base.printable import plain, printable
 from cclmark.base.signals import deferred
+from cclmark.base.standard_error import tell
 from cclmark.base.version import VERSION
 from cclmark.document.exporter import Exporter
 from cclmark.document.report_kind import View

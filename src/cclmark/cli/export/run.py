@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cclmark.base.errors import EXIT_OK, EmptyError, UsageError
-from cclmark.base.messages import columns_of_lines
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import columns_of_lines
 from cclmark.cli.export.command import ExportFlags
 from cclmark.cli.listed_files import read_all
 from cclmark.document.remarks import lacking

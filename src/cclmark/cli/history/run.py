@@ -13,8 +13,8 @@ import click
 from cclmark.analysis.change import LEAST_POINTS, THRESHOLD
 from cclmark.base.errors import EXIT_OK, EXIT_USAGE, EXIT_WRONG, EmptyError, OutputError, UsageError
 from cclmark.base.grouping import abridged
-from cclmark.base.messages import folded
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import folded
 from cclmark.cli.history.command import (
     AddRunsFlags,
     ExportRunFlags,

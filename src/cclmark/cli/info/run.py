@@ -10,8 +10,8 @@ import msgspec
 
 from cclmark.base.errors import MissingError
 from cclmark.base.grouping import by_key
-from cclmark.base.messages import columns_of_lines, folded
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import columns_of_lines, folded
 from cclmark.cli.info.command import InfoFlags
 from cclmark.journal.machine import complete_from_nvml, describe_machine
 from cclmark.journal.schema import CclReport, DeviceDescription, Link, Machine, NetworkInterface

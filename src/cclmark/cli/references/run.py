@@ -12,8 +12,8 @@ from pathlib import Path
 import tomllib
 
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, UsageError
-from cclmark.base.messages import folded
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import folded
 from cclmark.cli.references.command import (
     AddReferencesFlags,
     CheckReferencesFlags,

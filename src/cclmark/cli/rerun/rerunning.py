@@ -18,8 +18,8 @@ from typing import Any
 import click
 
 from cclmark.base.errors import EXIT_DIED, MissingError, UsageError
-from cclmark.base.messages import columns_of_lines, folded
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import columns_of_lines, folded
 from cclmark.base.statistics import median
 from cclmark.cli.rerun.command import RerunFlags
 from cclmark.comparison.figures import MARGIN, Compared, Side, compare

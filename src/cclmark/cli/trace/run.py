@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from cclmark.base.errors import EXIT_OK, EXIT_WRONG, MissingError, OutputError, UsageError
-from cclmark.base.messages import filled, folded
 from cclmark.base.printable import plain
+from cclmark.base.standard_error import filled, folded
 from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
 from cclmark.cli.trace.summary import (
