@@ -43,8 +43,6 @@ from patience import scaled
 from serving import Served
 
 pytest_plugins = ("browsing",)
-# A message has one line, whatever its length, also where a test calls what prints it.
-os.environ["COLUMNS"] = "1000"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -115,6 +113,20 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _with_long_lines() -> Generator[None]:
+    """A message has one line in tests, also where they call what prints it; pytest's own lines
+    have the width of the terminal.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "1000")
+        yield
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_with_long_lines)
+pytest_runtest_call = pytest.hookimpl(wrapper=True)(_with_long_lines)
+pytest_runtest_teardown = pytest.hookimpl(wrapper=True)(_with_long_lines)
 
 
 @pytest.hookimpl(wrapper=True)  # else pytest-xdist has written the groups down before
