@@ -223,23 +223,26 @@ def default_signals() -> Iterator[None]:
 
 
 def environment(tag: str, extra: Mapping[str, str] | None) -> dict[str, str]:
-    """This environment without what would change a run, plus ``extra``."""
+    """This environment without what would change a run, plus ``extra``.
+
+    Kernels that other runs of this user have compiled would change how outputs are checked.
+    """
     kept = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
-    return {**kept, "COLUMNS": "1000", "CCLMARK_PROGRESS_S": "0", TAG: tag, **(extra or {})}
+    own = {"COLUMNS": "1000", "CCLMARK_PROGRESS_S": "0", "CCLMARK_CACHE_DIR": "", TAG: tag}
+    return {**kept, **own, **(extra or {})}
 
 
 def unfolded(err: str) -> str:
     """Standard error with each message on one line, as it was before the program folded it."""
     lines: list[str] = []
-    begun = ""  # of the message that further lines belong to
+    before = ""
     for line in err.splitlines(keepends=True):
-        further = {"cclmark:": 4, "Error:": 2}.get(begun)
-        if lines and further and re.match(rf" {{{further}}}\S", line):
+        word, indent = line.split(maxsplit=1)[:1], len(line) - len(line.lstrip(" "))
+        if lines and word and indent in (2, 4) and len(before) + len(word[0]) >= 100:
             lines[-1] = f"{lines[-1].rstrip()} {line.lstrip()}"
-            continue
-        lines.append(line)
-        if not line.startswith(" "):
-            begun = line.partition(" ")[0]
+        else:
+            lines.append(line)
+        before = line.rstrip()
     return "".join(lines)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.journal.link_libraries import links_between
 from cclmark.journal.schema import DeviceDescription
 from cclmark.journal.topology import TOOLS, parse_matrix, relations_between
 from fake_libraries import fake_library
@@ -16,7 +17,7 @@ PPU, LINKS, NPU, MX, ROCM = (
     (TESTS / "journal" / "topologies" / f"{name}.txt").read_text()
     for name in ("ppu", "ppu-links", "npu", "mx", "rocm")
 )
-NPU_SPEEDS = ("224 224 0 224", "112 112 0 112", "224 224 224 224")
+NPU_SPEEDS = ("224 224 224 224 224 224 224 0", "224 224", "224 112")
 
 
 def devices(runtime: str, indices: list[int]) -> list[DeviceDescription]:
@@ -77,17 +78,26 @@ def test_links_of_ppus_have_steps_and_limits(program, monkeypatch) -> None:
     assert one.kind == "ICN2"
 
 
-def test_links_of_npus_are_spread_over_all_of_a_mesh(program) -> None:
+def test_npus_have_a_link_to_each_of_a_mesh(program) -> None:
     speeds = {str(npu): f"  hccs link speed : [{text}]\n" for npu, text in enumerate(NPU_SPEEDS)}
     program("npu-smi", {"topo": NPU, **speeds})
-    found = relations_between(devices("acl", [0, 1]), [], None)
-    # Three links of 224 Gb/s at two peers; the other device has slower ones, and one peer.
-    assert [(one.kind, one.links, one.limit_bytes_per_s) for one in found] == [
-        ("HCCS", 1, 28e9)
-    ] * 2
-    program("npu-smi", {"1": ""})
-    [one, _] = relations_between(devices("acl", [0, 1]), [], None)
-    assert (one.kind, one.links, one.limit_bytes_per_s) == ("HCCS", 0, 0.0)
+
+    def found(*npus: int) -> list[tuple[str, int, float]]:
+        relations = relations_between(devices("acl", [*npus]), [], None)
+        return [(one.kind, one.links, one.limit_bytes_per_s) for one in relations]
+
+    assert found(0, 1) == [("HCCS", 1, 28e9)] * 2  # of the seven of a mesh, in a container of two
+    assert found(0, 2) == [("HCCS", 0, 0.0)] * 2  # links of device 2 differ: which one is unknown
+    program("npu-smi", {"0": "", "1": "xlink link speed : [224]\n"})
+    assert found(0, 1) == [("HCCS", 0, 0.0)] * 2
+
+
+def test_devices_that_a_library_does_not_open_leave_the_links_of_others(monkeypatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(fake_library("links/libcndev.so").parent))
+    whole = links_between("cnrt", [0, 1, 2])
+    assert whole[0, 1] == (2, 50e9)
+    assert links_between("cnrt", [0, 1, 2, 3]) == whole
+    assert links_between("musa", [0, 1, 99])[0, 1] == links_between("musa", [0, 1])[0, 1]
 
 
 def test_links_that_only_a_library_knows(monkeypatch) -> None:

@@ -12,6 +12,8 @@ from cclmark.options.case_request import default_library
         ({"alixpu_ppu[0-9]*"}, (), "pccl"),
         ({"iluvatar[0-9]*"}, (), "ixccl"),
         (set(), ("CCLMARK_PCCL_LIBRARY",), "pccl"),
+        (set(), ("CCLMARK_PCCL_LIBRARY", "CCLMARK_FLAGCX_LIBRARY"), "pccl"),
+        (set(), ("CCLMARK_FLAGCX_LIBRARY",), None),
         (set(), ("CCLMARK_PCCL_LIBRARY", "CCLMARK_IXCCL_LIBRARY"), None),
         (set(), (), None),
     ],

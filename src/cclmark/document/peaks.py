@@ -22,11 +22,12 @@ _MOST_NOTES = 12
 _MOST_FIGURES = 5
 _MOST_RUNS = 12  # listed in a note
 _DEVICE = "device µs"
+_AVERAGE = "average: mean bus bandwidth of all cases in GB/s, as nccl-tests prints it."
 
 
 def head_figures(run: NamedRun) -> list[HeadFigure]:
     """The peaks of the operations of a run, all figures of a single one."""
-    found = [one for one in run.findings if moves_data(one.operation) and one.peak.summary]
+    found = [one for one in run.findings if _has_rate(one) and one.peak.summary]
     limit = link_limit(run.journal.header.links, run.journal.header.hosts)
     if len(found) == 1:
         return _figures_of(run, found[0], limit)
@@ -34,16 +35,18 @@ def head_figures(run: NamedRun) -> list[HeadFigure]:
     for one in found[:_MOST_FIGURES]:
         assert one.peak.summary is not None
         rate = one.peak.summary.busbw_bytes_per_s
-        notes = [f"{_percent(rate / limit)}% of limit"] if limit else []
+        share = f"{_percent(rate / limit)}% of limit" if limit else ""
         if (match := run.notes.match(one.peak, run.journal.header)) is not None:
-            notes = [f"{share_text(match.share)} of reference"]
+            share = f"{share_text(match.share)} of reference"
+        notes = [f"{share}{convergence_text(one.peak)}".strip()]
         if one.latency.summary is not None:
             time_us = three_digits(one.latency.summary.time_s * US_PER_S)
-            notes.append(f"{time_us} µs at {format_size(one.latency.case.size_bytes)}")
+            size = format_size(one.latency.case.size_bytes)
+            notes.append(f"{time_us} µs at {size}{convergence_text(one.latency)}")
         value = three_digits(rate / BYTES_PER_GB)
-        note = ", ".join(notes) + convergence_text(one.peak)
+        note = ", ".join(filter(None, notes))
         figures.append(HeadFigure(one.name, value, "GB/s", note))
-    for one in [one for one in run.findings if not moves_data(one.operation)][:_MOST_FIGURES]:
+    for one in [one for one in run.findings if not _has_rate(one)][:_MOST_FIGURES]:
         if one.latency.summary is not None:
             time_us = three_digits(one.latency.summary.time_s * US_PER_S)
             note = convergence_text(one.latency).strip()
@@ -76,8 +79,14 @@ def _figures_of(run: NamedRun, of: OperationFindings, limit: float | None) -> li
     if latency is not None:
         time_us = three_digits(latency.time_s * US_PER_S)
         size = format_size(of.latency.case.size_bytes)
-        figures.append(HeadFigure("smallest message", time_us, "µs", f"of {size}"))
+        note = f"of {size}{convergence_text(of.latency)}"
+        figures.append(HeadFigure("smallest message", time_us, "µs", note))
     return figures
+
+
+def _has_rate(of: OperationFindings) -> bool:
+    """Whether data moves between ranks: a rank alone communicates nothing."""
+    return moves_data(of.operation) and of.peak.case.ranks > 1
 
 
 def _percent(share: float) -> str:
@@ -107,8 +116,10 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
             cells = [f"{run.name}: {name}" if len(runs) > 1 else name]
             own = found.latency.device
             device = "" if own is None else format_time_us(own.summary.time_s)
-            if not moves_data(found.operation):
-                cells += ["", "", "", "", "", "", format_time_us(latency.time_s), device, ""]
+            if not _has_rate(found):
+                time, device, size = _smallest(found.latency, latency, device)
+                size = size if moves_data(found.operation) else ""
+                cells += ["", "", "", "", "", "", time, device, size]
             else:
                 peak, half = found.peak.summary, found.half_peak_bytes
                 assert peak is not None
@@ -145,7 +156,7 @@ def peaks_of(runs: Sequence[NamedRun]) -> Table | None:
             *staged_legend(named),
             *_cycles(runs),
             *_mixed_peaks([run.journal.header for run in runs if run.findings]),
-            "average: mean bus bandwidth of all cases in GB/s, as nccl-tests prints it.",
+            *([_AVERAGE] if any(row[6] for row in rows) else []),
             *([f"Link limit: {' or '.join(limits)} GB/s."] if has_limit else []),
             *(
                 ["device µs: the time of the device alone, where launches set the cost of a call."]

@@ -190,7 +190,8 @@ def _answer_of(findings: Sequence[Finding]) -> tuple[Severity, str, str] | None:
     # A note on a pair is about sizes at which times mean little.
     judged = [one for one in findings if one.id in _JUDGING and one.severity != "note"]
     if judged:
-        first = judged[0]
+        alike = [one for one in judged if one.severity == judged[0].severity]
+        first = next((one for one in alike if _JUDGING[one.id] == "not normal"), alike[0])
         is_known = first.severity in ("look", "good")
         text = _NORMAL.sub("", _text(first))
         return first.severity, _JUDGING[first.id] if is_known else "not judged", text

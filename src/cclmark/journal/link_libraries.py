@@ -156,12 +156,13 @@ def _metaxlinks(library: ctypes.CDLL, numbers: Sequence[int]) -> _Rows:
 
 
 def _mtlinks(library: ctypes.CDLL, numbers: Sequence[int]) -> _Rows:
-    opened, devices = ctypes.c_void_p(), {number: ctypes.c_void_p() for number in numbers}
+    opened, devices = ctypes.c_void_p(), {}
     if library.mtmlLibraryInit(ctypes.byref(opened)) != 0:
         return
-    for number, device in devices.items():
-        if library.mtmlLibraryInitDeviceByIndex(opened, number, ctypes.byref(device)) != 0:
-            return
+    for number in numbers:
+        device = ctypes.c_void_p()
+        if library.mtmlLibraryInitDeviceByIndex(opened, number, ctypes.byref(device)) == 0:
+            devices[number] = device
     for number, device in devices.items():
         links = _MtLinks()
         if library.mtmlDeviceGetMtLinkSpec(device, ctypes.byref(links)) != 0:
@@ -175,12 +176,13 @@ def _mtlinks(library: ctypes.CDLL, numbers: Sequence[int]) -> _Rows:
 def _mlulinks(library: ctypes.CDLL, numbers: Sequence[int]) -> _Rows:
     if library.cndevInit(0) != 0:
         return
-    devices = {number: ctypes.c_int(number) for number in numbers}
-    if hasattr(library, "cndevGetDeviceHandleByIndex"):  # older ones take the index itself
-        for number, device in devices.items():
-            if library.cndevGetDeviceHandleByIndex(number, ctypes.byref(device)) != 0:
-                return
-    names = {}
+    has_handles = hasattr(library, "cndevGetDeviceHandleByIndex")  # older ones take the index
+    devices, names = {}, {}
+    for number in numbers:
+        device = ctypes.c_int(number)
+        handle = ctypes.byref(device)
+        if not has_handles or library.cndevGetDeviceHandleByIndex(number, handle) == 0:
+            devices[number] = device
     for number, device in devices.items():
         name = _MluName(version=_CNDEV_VERSION)
         if library.cndevGetUUID(ctypes.byref(name), device) == 0:

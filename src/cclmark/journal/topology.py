@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import permutations
@@ -29,6 +29,8 @@ LEGEND = {
     "MX": "MetaXLink between the two",
     "MT#": "# MTLinks between the two",
     "HCCS": "HCCS between the two",
+    "HCCS_SW": "HCCS through a switch",
+    "SIO": "the link between two dies of a chip",
     "MLK": "MLU-Links between the two",
     "XGMI": "xGMI links between the two",
     "ESL#": "# ESL links between the two",
@@ -96,7 +98,7 @@ _MOST_OUTPUT = 1 << 20
 _RATE = re.compile(r"^\s*Link\s+\d+:\s+([\d.]+)\s*GB/s\s*$", re.MULTILINE)
 _SIGN = re.compile(r"[A-Za-z][A-Za-z0-9_+-]{0,15}")
 _BANDWIDTHS = re.compile(r"\d{1,9}-\d{1,9}")
-_SPEEDS = re.compile(r"^\s*hccs link speed\s*:\s*\[([\d ]{1,400})\]", re.MULTILINE)
+_SPEEDS = re.compile(r"^\s*(?:hccs|xlink) link speed\s*:\s*\[([\d ]{1,400})\]", re.MULTILINE)
 #: Links that only a vendor's library knows, by runtime.
 _LIBRARY_LINKS = {"tops": "ESL"}
 
@@ -127,6 +129,7 @@ def relations_between(
         for one in told:
             if not one.hops and (one.first, one.second) in reach:
                 one.hops = 1  # not over the vendor's links
+                one.kind = "P2P" if one.kind == UNKNOWN_LINK else one.kind
         return told
     try:
         relations = _from_nvml(devices, links)
@@ -164,7 +167,7 @@ def _from_tool(devices: Sequence[DeviceDescription]) -> list[Relation]:
         rates = [float(text) for text in _RATE.findall(_output(program, tool.rates))]
         rate = min(rates, default=0.0) * 1e9
         found = _bandwidths(_output(program, tool.bandwidths), tool.device)
-        found = found or _links_by_speed(program, tool, [*linked])
+        found = found or _links_by_speed(program, tool, [*linked], {*numbers.values()})
         found = found or links_between(runtime, sorted({one for one, _ in signs}))
         own = {pair: found.get(pair, PairLinks(of, of * rate)) for pair, of in linked.items()}
         return _relations(numbers, signs, own, routed=tool.routed)
@@ -206,25 +209,28 @@ def _relations(
 
 
 def _links_by_speed(
-    program: str, tool: TopologyTool, linked: Sequence[tuple[int, int]]
+    program: str, tool: TopologyTool, linked: Sequence[tuple[int, int]], used: Collection[int]
 ) -> LinksByPair:
-    """The links of pairs, of which a program tells the speed of each one of a device.
+    """The links of pairs of ``used`` devices: one each, as in the meshes of Ascend's servers.
 
-    It does not tell where a link ends: devices have as many links to each peer, as in a full mesh.
+    The program tells the speeds of a device's links, but not where they end. Unknown if they
+    differ, or are fewer than the peers.
     """
     if not tool.speeds:
         return {}
     peers = Counter(one for one, _ in linked)
-    own: dict[int, PairLinks] = {}
-    for device, count in peers.items():
+    own: dict[int, int] = {}
+    for device in sorted(peers.keys() & used):
         text = _SPEEDS.search(_output(program, (*tool.speeds, str(device))))
-        speeds = [int(word) for word in text[1].split() if int(word)] if text else []
-        number = len(speeds) // count
-        own[device] = PairLinks(number, number * min(speeds, default=0) / 8 * 1e9)
+        if text is None:
+            break  # a program that hangs would do so for each device
+        speeds = [int(word) for word in text[1].split() if int(word)]
+        if len({*speeds}) == 1 and len(speeds) >= peers[device]:
+            own[device] = speeds[0]
     return {
-        (one, other): min(own[one], own[other], key=lambda links: links.bytes_per_s)
+        (one, other): PairLinks(1, min(own[one], own[other]) / 8 * 1e9)
         for one, other in linked
-        if other in own
+        if {one, other} <= own.keys()
     }
 
 

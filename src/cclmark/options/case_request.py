@@ -272,7 +272,9 @@ def default_library(runtime: str) -> str | None:
     vendor = indicated_vendor(ACCELERATOR_RUNTIMES[runtime])
     own = [one for name, one in all_libraries().items() if name in names_for(runtime)]
     fitting = [
-        one.name for one in own if (vendor and vendor == one.vendor) or os.environ.get(one.variable)
+        one.name
+        for one in own
+        if one.vendor and (vendor == one.vendor or os.environ.get(one.variable))
     ]
     return fitting[0] if len(fitting) == 1 else None
 

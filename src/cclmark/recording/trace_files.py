@@ -68,4 +68,4 @@ def write_steps(path: Path, lines: Iterable[str]) -> None:
     with written_whole(path, "steps") as file:
         for line in lines:
             file.write(line.encode())
-    notice(f"steps {path} ({format_size(path.stat().st_size)})")
+    notice(f"steps {path} ({format_size(path.stat().st_size)})", is_whole=True)

@@ -155,7 +155,7 @@ def _examined_here(
             path = path.with_name(f"{placement.process}-{path.name}")
         write_recorded(path, recorder.recorded(platform.node(), IDS, VERSION))
         if not flags.quiet:
-            notice(f"recorded host {plain(str(path))}")
+            notice(f"recorded host {plain(str(path))}", is_whole=True)
         kept = {one.id for one in checks}
         examined.outcomes = [one for one in examined.outcomes if one.check in kept]
     if flags.measure:

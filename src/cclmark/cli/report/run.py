@@ -49,7 +49,7 @@ def report_journals(flags: ReportFlags) -> int:
         write_whole(path, render(page_of(runs, flags.title_text or "")).encode())
         if path != STANDARD_OUTPUT:
             _print_verdicts(runs)
-            notice(f"report {plain(str(path))}")
+            notice(f"report {plain(str(path))}", is_whole=True)
     for directory, format in ((png, "png"), (svg, "svg")):
         if directory is not None:
             _draw(runs, directory, format)
@@ -72,7 +72,7 @@ def _draw(runs: Sequence[NamedRun], directory: Path, format: str) -> None:
     taken: set[str] = set()
     for chart in charts:
         write_whole(directory / f"{key_of(chart.key, taken)}.{format}", picture(chart, format))
-    notice(f"{len(charts)} pictures in {directory}")
+    notice(f"{len(charts)} pictures in {directory}", is_whole=True)
 
 
 def _runs(journals: Sequence[str]) -> list[NamedRun]:

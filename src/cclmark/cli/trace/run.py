@@ -18,6 +18,7 @@ from cclmark.cli.trace.command import TraceFlags
 from cclmark.cli.trace.copy_options import CopyPair, TraceCopiesFlags
 from cclmark.cli.trace.summary import (
     copy_trace_summary,
+    counted_copies,
     outstanding_of,
     step_file,
     step_lines,
@@ -25,7 +26,7 @@ from cclmark.cli.trace.summary import (
     trace_summary,
 )
 from cclmark.document.head import LABEL_WIDTH, labelled
-from cclmark.document.text import format_time_us
+from cclmark.document.text import counted, format_time_us
 from cclmark.document.verdict import RunVerdict
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.schema import Trace, TracedStage
@@ -41,8 +42,8 @@ from cclmark.options.case_request import request_of, stem_of, wanted_of
 from cclmark.rank import locate
 from cclmark.recording.caller import caller, notice
 from cclmark.recording.joining import first_of, run_joined
-from cclmark.recording.output import Output
-from cclmark.recording.recorder import Recorded, Recorder, Silent, recording
+from cclmark.recording.output import Output, print_lines
+from cclmark.recording.recorder import Recorded, Recorder, Silent, planned_lines, recording
 from cclmark.recording.run_files import new_journal
 from cclmark.recording.trace_files import file_for, steps_path, write_steps, written_whole
 from cclmark.trace.case_steps import steps_of
@@ -87,6 +88,8 @@ def _trace(flags: TraceFlags, coordinator: Coordinator) -> Recorded:
             "the MPI of this launcher does not support a second process for a rank, which a trace "
             "requires: run cclmark trace without the launcher"
         )
+    if flags.dry_run:
+        return _dry_run(request, counted(operations, "operation"))
     suffix, _ = WRITERS[flags.format]
     stem = stem_of(plan)
     path = file_for(flags.output, stem, suffix)
@@ -118,6 +121,12 @@ def _found(
     is_wrong = any(rank.wrong for rank in found.ranks)
     outstanding = outstanding_of(found)
     return TraceContents(found.timeline, lines, outstanding, stages, is_wrong, problems)
+
+
+def _dry_run(request: Request, traced: str) -> Recorded:
+    """Lists what would be measured before the trace, and what is traced."""
+    print_lines([*planned_lines(request), f"then {traced} traced by new ranks"])
+    return Recorded(EXIT_OK, Outcome(EXIT_OK))
 
 
 _COPIES_MEASURED_FOR_S = 0.3  # the copies that are not traced, to compare with
@@ -160,6 +169,8 @@ def trace_copies(flags: TraceCopiesFlags) -> Recorded:
         together=together,
         ccl_wheels={"nvrtc": locate.wheel_files("nvrtc")},
     )
+    if flags.dry_run:
+        return _dry_run(request, counted_copies(copies))
     suffix, _ = WRITERS[flags.format]
     stem = f"p2p-{devices.runtime}-{len(devices.indices)}"
     path = file_for(flags.output, stem, suffix)
@@ -350,7 +361,7 @@ def _failure_to_write(timeline: Timeline, files: Files) -> str:
     except OutputError as error:
         return f"{error}: choose another file with -O FILE"
     size = format_size(files.timeline.stat().st_size)
-    notice(f"trace {files.timeline} ({size})")
+    notice(f"trace {files.timeline} ({size})", is_whole=True)
     return ""
 
 

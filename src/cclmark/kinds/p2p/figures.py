@@ -557,7 +557,8 @@ class MatrixCollector:
         if result.transfer.scope == "pairs":
             share = utilisation(result, self._limits)
         else:
-            limit = self._limits.of(flow)
+            is_known = self._limits.of_all(result.transfer.flows) > 0
+            limit = self._limits.of(flow) if is_known else 0.0
             share = value / limit if limit else None
         return None if share is None else share * 100
 

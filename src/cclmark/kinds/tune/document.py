@@ -476,7 +476,8 @@ def _document_of_environment(result: EnvironmentResult) -> Document:
             "the variables apply to the whole program: operations and sizes that were not measured "
             "have them too"
         )
-    figures = [] if estimate is None else [f"{_MEAN}: {speed_up(estimate)}"]
+    is_decided = estimate is not None and not estimate.low <= 1 <= estimate.high
+    figures = [f"{_MEAN}: {speed_up(estimate)}"] if estimate and is_decided else []
     is_proven = result.files and proof is not None and proof.is_proven
     return Document(
         _TITLE,
