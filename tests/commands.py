@@ -233,12 +233,15 @@ def environment(tag: str, extra: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def unfolded(err: str) -> str:
-    """Standard error with each message on one line, as it was before the program folded it."""
+    """Standard error with each message on one line, as it was before the program folded it at 100
+    columns: where a line ends although it has room for the next word, it was not folded.
+    """
     lines: list[str] = []
     before = ""
     for line in err.splitlines(keepends=True):
         word, indent = line.split(maxsplit=1)[:1], len(line) - len(line.lstrip(" "))
-        if lines and word and indent in (2, 4) and len(before) + len(word[0]) >= 100:
+        can_be_folded = len(before) <= 100 or " " not in before.strip()
+        if word and indent in (2, 4) and can_be_folded and len(before) + len(word[0]) >= 100:
             lines[-1] = f"{lines[-1].rstrip()} {line.lstrip()}"
         else:
             lines.append(line)
