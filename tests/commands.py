@@ -237,15 +237,17 @@ def unfolded(err: str) -> str:
     columns: where a line ends although it has room for the next word, it was not folded.
     """
     lines: list[str] = []
-    before = ""
+    before = begun = ""  # the line before, and the first word of the message
     for line in err.splitlines(keepends=True):
         word, indent = line.split(maxsplit=1)[:1], len(line) - len(line.lstrip(" "))
+        is_further = indent == {"cclmark:": 4, "Error:": 2}.get(begun)
         can_be_folded = len(before) <= 100 or " " not in before.strip()
-        if word and indent in (2, 4) and can_be_folded and len(before) + len(word[0]) >= 100:
+        if word and is_further and can_be_folded and len(before) + len(word[0]) >= 100:
             lines[-1] = f"{lines[-1].rstrip()} {line.lstrip()}"
         else:
             lines.append(line)
         before = line.rstrip()
+        begun = word[0] if word and not indent else begun
     return "".join(lines)
 
 
