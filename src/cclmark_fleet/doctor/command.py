@@ -39,7 +39,6 @@ class DoctorFlags:
         ("cclmark doctor --from host-a.json.gz host-b.json.gz", "Recorded hosts, anywhere."),
     ]
     about: ClassVar = (
-        "Finds what costs communication on hosts.\n\n"
         "Checks read settings, links, limits, counters and logs, without root as far as possible. "
         "Each passes, fails, cannot tell (with what would tell), or is not applicable; a failed "
         "one has what was seen, the limit with its source, what it costs, and how to fix it. The "

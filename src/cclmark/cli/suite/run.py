@@ -34,6 +34,7 @@ from cclmark.base.errors import (
 from cclmark.base.files import shipped_toml_files
 from cclmark.base.printable import printable
 from cclmark.base.signals import note, noted, on_ending_signals
+from cclmark.base.standard_error import folded
 from cclmark.cli.commands import load_command
 from cclmark.cli.suite.command import SuiteFlags
 from cclmark.document.json_format import encode
@@ -532,12 +533,12 @@ class SuiteRun:
         started_at = time_text()
         table = self._format == "table"
         if table:
-            self._output.write(self._table.begin(self._suite))
+            self._print(self._table.begin(self._suite))
         commands = []
         for command in self._suite.commands:
             commands.append(self._command(command))
             if table:
-                self._output.write(self._table.add(printable(commands[-1])))
+                self._print(self._table.add(printable(commands[-1])))
         verdict = SuiteVerdict(
             suite=self._suite.name,
             title=self._suite.title,
@@ -549,12 +550,15 @@ class SuiteRun:
             commands=commands,
         )
         if table:
-            self._output.write(self._table.end(printable(verdict)))
+            self._print(self._table.end(printable(verdict)))
         elif self._format == "json":
             self._output.write(encode(verdict) + "\n")
         else:
             self._output.write(verdict_markdown(printable(verdict)))
         return verdict
+
+    def _print(self, text: str) -> None:
+        self._output.write(folded(text, self._output.columns))
 
     def _command(self, command: SuiteCommand) -> CommandVerdict:
         began_s = time.monotonic()
