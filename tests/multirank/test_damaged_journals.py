@@ -77,8 +77,9 @@ def check(read: Journal | None, content: bytes, damaged: bytes, journal: Journal
         for result, line in zip(journal.results, content.splitlines()[1:-1], strict=True)
         if line in sound
     ]
-    for result in undamaged:
-        assert result in read.results
+    # A damaged header may say in a word that is unknown how times of ranks become one.
+    if read.header.settings.across_ranks == journal.header.settings.across_ranks:
+        assert all(result in read.results for result in undamaged)
     changed = sum(line not in sound for line in lines if line.strip())
     assert len(read.results) <= len(undamaged) + changed
 
