@@ -223,13 +223,9 @@ def default_signals() -> Iterator[None]:
 
 
 def environment(tag: str, extra: Mapping[str, str] | None) -> dict[str, str]:
-    """This environment without what would change a run, plus ``extra``.
-
-    Kernels that other runs of this user have compiled would change how outputs are checked.
-    """
+    """This environment without what would change a run, plus ``extra``."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith(_FOREIGN)}
-    own = {"COLUMNS": "1000", "CCLMARK_PROGRESS_S": "0", "CCLMARK_CACHE_DIR": "", TAG: tag}
-    return {**kept, **own, **(extra or {})}
+    return {**kept, "COLUMNS": "1000", "CCLMARK_PROGRESS_S": "0", TAG: tag, **(extra or {})}
 
 
 def unfolded(err: str) -> str:
