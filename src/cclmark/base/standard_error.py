@@ -20,10 +20,16 @@ def tell(text: str, *, is_whole: bool = False) -> None:
     from cclmark.base.printable import plain_lines  # a refused option needs no msgspec
 
     lines = f"cclmark: {plain_lines(text)}"
-    if not is_whole:
-        width = columns_of_lines(is_terminal=sys.stderr.isatty())
-        lines = folded(lines, width, _HANGING)
-    print(lines, file=sys.stderr, flush=True)
+    if is_whole:
+        print(lines, file=sys.stderr, flush=True)
+    else:
+        print_folded(lines, _HANGING)
+
+
+def print_folded(text: str, hanging: int = 2) -> None:
+    """Prints lines on standard error, folded to its width."""
+    width = columns_of_lines(is_terminal=sys.stderr.isatty())
+    print(folded(text, width, hanging), file=sys.stderr, flush=True)
 
 
 def columns_of_lines(*, is_terminal: bool = False, is_wide: bool = False) -> int | None:

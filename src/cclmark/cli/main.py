@@ -27,7 +27,7 @@ from cclmark.base.errors import (
 )
 from cclmark.base.grouping import abridged
 from cclmark.base.signals import interrupt, note, on_ending_signals
-from cclmark.base.standard_error import columns_of_lines, folded, tell
+from cclmark.base.standard_error import print_folded, tell
 from cclmark.base.streams import prepare_streams
 from cclmark.base.version import VERSION
 from cclmark.cli.commands import COMMANDS, FORMER, GROUPS, UNLISTED, commands_with, load_command
@@ -370,8 +370,7 @@ def _run() -> None:
         if _speaks():
             said = io.StringIO()
             error.show(said)
-            columns = columns_of_lines(is_terminal=sys.stderr.isatty())
-            print(folded(said.getvalue(), columns), end="", file=sys.stderr)
+            print_folded(said.getvalue().rstrip("\n"))
         else:
             _let_the_first_speak(error.exit_code)
         sys.exit(error.exit_code)

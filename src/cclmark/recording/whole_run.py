@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 from cclmark.base.errors import EXIT_MISSING, EXIT_OK
-from cclmark.base.printable import plain_lines
 from cclmark.base.version import VERSION
 from cclmark.document.exporters import exporter_of
 from cclmark.journal.item_results import Result
@@ -100,7 +99,7 @@ def record_whole(
     failure = output.failure
     for text in (*(one.reason for one in results if code == EXIT_MISSING), failure):
         if text:
-            notice(plain_lines(text))
+            notice(text)
     if not flags.quiet and path is not None:
         notice(f"journal {path}", is_whole=True)
     code = code or (EXIT_MISSING if failure else EXIT_OK)

@@ -21,7 +21,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice, choose_devices
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Outcome, Request
-from cclmark.options.case_request import require_new_ranks, unknown_library
+from cclmark.options.case_request import default_library, require_new_ranks, unknown_library
 from cclmark.options.varied import compute_of, faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
 from cclmark.recording.caller import notice
@@ -35,7 +35,6 @@ from cclmark.work.libraries import (
     MPI,
     meant_by,
     names_for,
-    native_library,
     runtimes_of,
     torch_backend_of,
 )
@@ -485,7 +484,7 @@ def _few_connections(found: FoundStep, runtime: str, *, has_traffic: bool) -> li
 
 def _libraries(flags: ReplayFlags, runtime: str) -> list[str]:
     """The libraries of ``--ccl``, by default the devices' own. Raises UsageError."""
-    usual = _OF_HOST if runtime == "host" else native_library(runtime)
+    usual = _OF_HOST if runtime == "host" else default_library(runtime)
     named = flags.ccl or [usual or ""]
     found = list(dict.fromkeys(meant_by(name, runtime) for name in named))
     for name in found:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
@@ -11,12 +10,12 @@ import msgspec
 from cclmark.base.errors import MissingError
 from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain
-from cclmark.base.standard_error import columns_of_lines, folded
 from cclmark.cli.info.command import InfoFlags
 from cclmark.journal.machine import complete_from_nvml, describe_machine
 from cclmark.journal.schema import CclReport, DeviceDescription, Link, Machine, NetworkInterface
 from cclmark.rank.probe import Inventory, report_ccls, take_inventory
 from cclmark.recording.joining import leave_it_to_the_first, libraries_on_standard_error
+from cclmark.recording.output import print_lines
 from cclmark.recording.standard_output import say
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.sizes import format_size
@@ -279,8 +278,7 @@ def print_info(flags: InfoFlags) -> None:
         say(json_of(document))
     else:
         text_of = inventory_text if flags.all else screen_text
-        columns = columns_of_lines(is_terminal=sys.stdout.isatty())
-        say(folded(text_of(machine, found, links, notices), columns))
+        print_lines([text_of(machine, found, links, notices)])
     _require_given_file(flags.ccl_path, found.unavailable)
 
 

@@ -63,9 +63,15 @@ class LinkLimits:
         """The limit from the first device to the second, 0 if unknown."""
         return self._of.get(pair, 0.0)
 
+    def are_shared(self, flows: Sequence[Pair]) -> bool:
+        """Whether routes of simultaneous flows are over links that other flows use."""
+        if not self._routed or self._routed.isdisjoint(flows):
+            return False
+        return len({frozenset(flow) for flow in flows}) > 1
+
     def of_all(self, flows: Sequence[Pair]) -> float:
-        """The limit of simultaneous flows, 0 if unknown: routes over links that others use."""
-        if len({frozenset(flow) for flow in flows}) > 1 and not self._routed.isdisjoint(flows):
+        """The limit of simultaneous flows, 0 if unknown."""
+        if self.are_shared(flows):
             return 0.0
         limits = [self.of(flow) for flow in flows]
         return max(limits) if self._in_memory.issuperset(flows) else sum(limits)
@@ -557,8 +563,8 @@ class MatrixCollector:
         if result.transfer.scope == "pairs":
             share = utilisation(result, self._limits)
         else:
-            is_known = self._limits.of_all(result.transfer.flows) > 0
-            limit = self._limits.of(flow) if is_known else 0.0
+            is_shared = self._limits.are_shared(result.transfer.flows)
+            limit = 0.0 if is_shared else self._limits.of(flow)
             share = value / limit if limit else None
         return None if share is None else share * 100
 
