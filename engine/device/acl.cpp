@@ -256,6 +256,10 @@ bool reach(const Functions& acl, int from, int to) {
   return possible != 0;
 }
 
+MissingError no_kernels() {
+  return no_compiler("Ascend", "they are no Ascend C, which CANN's aclrtc compiles");
+}
+
 class AclDevice final : public Device {
  public:
   /// Delegates, so that the device is given back when what comes after it fails.
@@ -391,11 +395,9 @@ class AclDevice final : public Device {
   void launch_graph(void*, void*) override {}
   void destroy_graph(void*) noexcept override {}
 
-  const Kernel& kernel(const char*) override { throw no_compiler("Ascend"); }
-  void launch(const Kernel&, void*, size_t, void*) override { throw no_compiler("Ascend"); }
-  void launch_grid(const Kernel&, void*, const Grid&, void*) override {
-    throw no_compiler("Ascend");
-  }
+  const Kernel& kernel(const char*) override { throw no_kernels(); }
+  void launch(const Kernel&, void*, size_t, void*) override { throw no_kernels(); }
+  void launch_grid(const Kernel&, void*, const Grid&, void*) override { throw no_kernels(); }
   void wait_for_flag(const uint32_t*, uint32_t, void*) override {
     throw UnsupportedError("streams of the ACL runtime cannot wait for a word of host memory");
   }

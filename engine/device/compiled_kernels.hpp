@@ -28,8 +28,10 @@ const char* kernel_source_of(std::string_view kernel);
 /// As many blocks as `items` require and the device runs at once.
 Grid grid_for(size_t items, int multiprocessors);
 
-/// Why kernels are not compiled for devices that no compiler is known for.
-inline MissingError no_compiler(const std::string& devices) {
+/// Why kernels are not compiled for devices whose compiler at run time is unknown or compiles
+/// another language than that of these kernels, which `reason` names.
+inline MissingError no_compiler(const std::string& devices, const std::string& reason = {}) {
+  if (!reason.empty()) return MissingError("no kernels for " + devices + " devices: " + reason);
   return MissingError("no compiler of kernels at run time is known for " + devices + " devices");
 }
 

@@ -26,7 +26,7 @@ from cclmark.document.blocks import (
 from cclmark.document.case_fields import status_fields, variant_fields
 from cclmark.document.chart_model import ChartCurve, Lines
 from cclmark.document.fields import Field, Fields
-from cclmark.document.finding_rules import gain_of
+from cclmark.document.finding_rules import gain_of, ratio_to_default, step_against
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.report_kind import ReportKind
@@ -481,12 +481,9 @@ def _ratios(summaries: Sequence[TrainingSummary]) -> Iterator[Finding]:
     for one in summaries:
         if one.ratio is not None:
             name = name_of(one)
-            text = (
-                f"with {name} a step takes {ratio_text(one)} times as long as with "
-                f"{name_of(summaries[0])}"
-            )
+            text, severity = step_against(one.ratio, name, name_of(summaries[0]))
             beside = _of_variants(text, Evidence.of("ratio", one.ratio.ratio, name, 1))
-            yield replace(beside, gain=gain_of(one.ratio, name))
+            yield replace(beside, severity=severity, gain=gain_of(one.ratio, name))
 
 
 def method_of_trainings(header: Header) -> str:
@@ -561,15 +558,6 @@ def name_of(one: TrainingSummary) -> str:
     return text if len(text) <= _LONGEST_NAME or not more else f"{first} and {more} more"
 
 
-def ratio_text(one: TrainingSummary) -> str:
-    """The time of a step over the default's, with its interval if it is known."""
-    if one.ratio is None:
-        return "-"
-    if not one.has_interval_of_ratio:
-        return f"{one.ratio.ratio:.3f}"
-    return f"{one.ratio.ratio:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
-
-
 def tokens_text(one: TrainingSummary) -> str:
     """The tokens of all ranks per second."""
     return "-" if one.tokens_per_s is None else f"{one.tokens_per_s:,.0f}"
@@ -607,7 +595,7 @@ def cells_of(one: TrainingSummary, summaries: Sequence[TrainingSummary]) -> list
     name, figures, losses = plain(name_of(one)), one.figures, one.losses
     if figures.step_s is None:
         return [name, one.status, *["-"] * (len(head_of(summaries)) - 2)]
-    compared = [ratio_text(one)] if len(summaries) > 1 else []
+    compared = [ratio_to_default(one.ratio)] if len(summaries) > 1 else []
     difference = figures.profile_difference
     return [
         *(name, interval_text(figures.step_s, figures.interval_s), *compared),

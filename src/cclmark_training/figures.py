@@ -208,14 +208,9 @@ class TrainingSummary:
     groups: Sequence[GroupFigures] = ()
 
     @property
-    def has_interval_of_ratio(self) -> bool:
-        """Whether the rounds determine the interval of ``ratio``: two may agree by chance."""
-        return self.ratio is not None and self.ratio.runs >= LEAST_RUNS
-
-    @property
     def lacks_rounds(self) -> bool:
         """Whether an interval is unknown because there are two rounds."""
-        known = self.ratio is None or self.has_interval_of_ratio
+        known = self.ratio is None or self.ratio.runs >= LEAST_RUNS
         return not known or (LEAST_COMPARED_ROUNDS <= self.rounds < LEAST_RUNS)
 
     @property

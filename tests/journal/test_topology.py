@@ -13,9 +13,9 @@ from fake_libraries import fake_library
 from places import TESTS
 
 #: What vendors' programs print.
-PPU, LINKS, NPU, MX, ROCM = (
+PPU, LINKS, NPU, MX, ROCM, XPU = (
     (TESTS / "journal" / "topologies" / f"{name}.txt").read_text()
-    for name in ("ppu", "ppu-links", "npu", "mx", "rocm")
+    for name in ("ppu", "ppu-links", "npu", "mx", "rocm", "xpu")
 )
 NPU_SPEEDS = ("224 224 224 224 224 224 224 0", "224 224", "224 112")
 
@@ -49,6 +49,7 @@ def program(tmp_path, monkeypatch):
         (NPU, "NPU", (1, 2), "SYS", 6),
         (MX, "GPU", (0, 1), "MX", 2),
         (ROCM, "GPU", (1, 0), "XGMI", 2),
+        (XPU, "XPU", (1, 3), "XL", 12),
         ("", "GPU", (0, 1), None, 0),
         ("GPU0 X MX\n", "GPU", (0, 1), None, 0),
     ],
@@ -90,6 +91,21 @@ def test_npus_have_a_link_to_each_of_a_mesh(program) -> None:
     assert found(0, 2) == [("HCCS", 0, 0.0)] * 2  # links of device 2 differ: which one is unknown
     program("npu-smi", {"0": "", "1": "xlink link speed : [224]\n"})
     assert found(0, 1) == [("HCCS", 0, 0.0)] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "runtime", "known"),
+    [
+        ("xpu-smi", {"-m": XPU}, "cudart", [("XL", 1), ("SYS", 3)]),
+        ("hy-smi", {"--showtopotype": ROCM.replace("GPU", "HCU")}, "hip", [("XGMI", 1)]),
+        ("hy-smi", {"--showtopotype": ROCM.replace("GPU", "DCU")}, "cudart", [("XGMI", 1)]),
+    ],
+)
+def test_links_without_a_known_rate(program, name, texts, runtime, known) -> None:
+    program(name, texts)
+    found = relations_between(devices(runtime, [*range(len(known) + 1)]), [], None)
+    told = [(one.kind, one.hops, one.limit_bytes_per_s) for one in found if one.first == 0]
+    assert told == [(kind, steps, 0) for kind, steps in known]
 
 
 def test_devices_that_a_library_does_not_open_leave_the_links_of_others(monkeypatch) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cclmark.analysis.ratio import LEAST_RUNS, RatioEstimate
-from cclmark.document.blocks import Evidence, Gain
+from cclmark.document.blocks import Evidence, Gain, Severity
 from cclmark.document.reference_notes import NORMAL_FROM, NORMAL_TO, verdict_of
+from cclmark.document.text import counted
 from cclmark.references.match import Match
 
 #: What each rule of findings says, by its id.
@@ -223,6 +224,7 @@ FIGURES: Mapping[str, Sequence[str]] = {
     "wrong-data": ["wrong", "compute_wrong", "different_ranks"],
 }
 
+_SMALL_DIFFERENCE = 0.02  # of the times of steps, a share that does not matter
 #: The rule on a figure by the verdict of its reference, see verdict_of.
 RULES_OF_REFERENCES: Mapping[str, str] = {
     "low": "below-reference",
@@ -236,6 +238,31 @@ def gain_of(ratio: RatioEstimate | None, at: str, rounds: int = LEAST_RUNS) -> G
     if ratio is None or ratio.runs < rounds:
         return None
     return Gain.of(1 / ratio.ratio, 1 / ratio.high, 1 / ratio.low, at)
+
+
+def ratio_to_default(ratio: RatioEstimate | None) -> str:
+    """The time over the default's, with its 95 % interval where the rounds determine one."""
+    if ratio is None:
+        return "-"
+    if ratio.runs < LEAST_RUNS:
+        return f"{ratio.ratio:.3f}"
+    return f"{ratio.ratio:.3f} ({ratio.low:.3f} to {ratio.high:.3f})"
+
+
+def step_against(ratio: RatioEstimate, name: str, default: str) -> tuple[str, Severity]:
+    """How a step with ``name`` compares with one with ``default``: a sentence and its severity.
+
+    No difference is stated that the rounds do not prove.
+    """
+    if ratio.runs < LEAST_RUNS:
+        rounds = f"in {counted(ratio.runs, 'round')}, too few to say"
+        found = f"a step with {name} took {ratio.ratio:.3f} times as long as with {default}"
+        return f"{rounds}, {found}", "unknown"
+    text = f"with {name} a step takes {ratio_to_default(ratio)} times as long as with {default}"
+    found = ratio.verdict(_SMALL_DIFFERENCE)
+    if found == "inconclusive":
+        return f"{text}; --rounds measures more", "unknown"
+    return f"{text}: no difference" if found == "no difference" else text, "note"
 
 
 def evidence_of_speed_up(ratio: RatioEstimate, at: str) -> tuple[Evidence, ...]:

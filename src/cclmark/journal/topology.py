@@ -33,6 +33,7 @@ LEGEND = {
     "SIO": "the link between two dies of a chip",
     "MLK": "MLU-Links between the two",
     "XGMI": "xGMI links between the two",
+    "XL": "XPULinks between the two",
     "ESL#": "# ESL links between the two",
     "PCIE": "PCIe",
     "PIX": "at most one PCIe bridge between them",
@@ -71,11 +72,18 @@ class TopologyTool:
     routed: bool = False
 
 
+# Hygon's program is one of rocm-smi's form; its newer versions call a device HCU.
+_HYGON = [
+    TopologyTool("hy-smi", ("--showtopotype",), label, "XGMI", ("/opt/hyhal/bin",))
+    for label in ("HCU", "DCU")
+]
 #: By runtime; the first one that is found tells.
 TOOLS = {
     "cudart": (
         TopologyTool("ppu-smi", ("topo", "-m"), "PPU", "ICN", rates=("icn", "-s"), routed=True),
         TopologyTool("ixsmi", ("topo", "-m"), "GPU", "IX", ("/usr/local/corex/bin",)),
+        TopologyTool("xpu-smi", ("topo", "-m"), "XPU", "XL", ("/usr/local/xpu/bin",)),
+        *_HYGON,
     ),
     "maca": (TopologyTool("mx-smi", ("topo", "-m"), "GPU", "MX", ("/opt/maca/bin",)),),
     "musa": (TopologyTool("mthreads-gmi", ("topo", "-m"), "GPU", "MT"),),
@@ -91,6 +99,7 @@ TOOLS = {
             *("rocm-smi", ("--showtopotype",), "GPU", "XGMI", ("/opt/rocm/bin",)),
             bandwidths=("--shownodesbw",),
         ),
+        *_HYGON,
     ),
 }
 _TOOL_LIMIT_S = 10.0

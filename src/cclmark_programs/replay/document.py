@@ -26,7 +26,7 @@ from cclmark.document.blocks import (
 )
 from cclmark.document.case_fields import interval_fields, status_fields, wrong_field
 from cclmark.document.fields import Field, Fields, TableField
-from cclmark.document.finding_rules import gain_of
+from cclmark.document.finding_rules import gain_of, ratio_to_default, step_against
 from cclmark.document.insight_words import amount
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
@@ -355,11 +355,10 @@ def _ratios(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
         if one.ratio is not None:
             own = (each for each in summaries if each.variant.is_default and each.way == one.way)
             default = next(own, summaries[0])
-            text = (
-                f"with {name_of_replay(one)} a step takes {ratio_of(one)} times as long as with "
-                f"{name_of_replay(default)}"
-            )
-            yield replace(_beside(text, _ratio(one)), gain=gain_of(one.ratio, name_of_replay(one)))
+            name = name_of_replay(one)
+            text, severity = step_against(one.ratio, name, name_of_replay(default))
+            beside, gain = _beside(text, _ratio(one)), gain_of(one.ratio, name)
+            yield replace(beside, severity=severity, gain=gain)
 
 
 def method_of_replays(header: Header) -> str:
@@ -404,8 +403,9 @@ def _ranges(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
             continue
         waits = {KEEP: "computation waits for communication", FIXED: "it does not"}
         ends = [
-            f"{ratio_of(by_gaps[gaps])} times as long ({gaps}: {words}{_doubt(by_gaps[gaps])})"
+            f"{ratio_to_default(one.ratio)} times as long ({gaps}: {words}{_doubt(one)})"
             for gaps, words in waits.items()
+            if (one := by_gaps[gaps])
         ]
         text = (
             f"with {plain(variant.describe())} a step of the program is expected to take between "
@@ -488,16 +488,7 @@ def _cells(one: ReplaySummary) -> list[str]:
         name = name[: _LONGEST_NAME - 1] + "…"
     interval = "-" if one.interval_s is None else " to ".join(map(ms, one.interval_s))
     times = (ms(one.communication_s), ms(one.span_s), interval, ms(one.step_s))
-    return [name, *times, ratio_of(one)]
-
-
-def ratio_of(one: ReplaySummary) -> str:
-    """The ratio to the default, with its interval from three rounds on."""
-    if one.ratio is None:
-        return "-"
-    if one.ratio.runs < LEAST_RUNS:
-        return f"{one.ratio.ratio:.3f}"
-    return f"{one.ratio.ratio:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
+    return [name, *times, ratio_to_default(one.ratio)]
 
 
 def _program_name(original: OriginalStep) -> str:
