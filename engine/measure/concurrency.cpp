@@ -1,6 +1,7 @@
 #include "measure/concurrency.hpp"
 
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <thread>
 
@@ -61,13 +62,10 @@ Concurrency::Concurrency(Device& device, RankGroup& rank_group, Communicator& co
       communicator_(communicator),
       stream_(stream),
       compute_stream_(device),
-      reference_(device) {}
+      reference_(device),
+      after_reference_(device) {}
 
 void Concurrency::require_events() const {
-  if (communicator_.own_stream() != nullptr) {
-    throw UnsupportedError(
-        "this library works on a separate stream, whose times beside other work are not measured");
-  }
   if (device_.synchronous() || !communicator_.blocking()) return;
   throw UnsupportedError(
       "calls of this library return only when their work is complete, so that their times on the "
@@ -78,10 +76,42 @@ void Concurrency::wait_until_idle(void* stream) {
   cclmark::wait_until_idle(device_, stream, communicator_, rank_group_);
 }
 
-void Concurrency::run_span(const Spans& spans, const std::function<void()>& issue, const Event& end,
-                           void* stream) {
-  for (size_t i = 0; i < spans.operations; ++i) issue();
-  device_.record(end.get(), stream);
+void Concurrency::mark_communication(size_t number) {
+  if (OwnStream* own = communicator_.own_stream()) return own->record(number);
+  device_.record(communication_events_[number].get(), stream_);
+}
+
+void Concurrency::run_span(const Spans& products, const std::function<void()>& multiply,
+                           size_t end) {
+  for (size_t i = 0; i < products.operations; ++i) multiply();
+  device_.record(compute_events_[end].get(), compute_stream_.get());
+}
+
+void Concurrency::send_span(const Spans& communication, const std::function<void()>& issue,
+                            size_t end) {
+  for (size_t i = 0; i < communication.operations; ++i) issue();
+  mark_communication(end);
+}
+
+/// The origin of all times. The mark of a library's own stream is behind the others' numbers.
+void Concurrency::record_reference() {
+  wait_until_idle(stream_);
+  device_.record(reference_.get(), stream_);
+  if (OwnStream* own = communicator_.own_stream()) {
+    own->record(communication_events_.size());
+    device_.record(after_reference_.get(), stream_);
+  }
+  wait_until_idle(stream_);
+}
+
+/// The time of a mark of the communication after the reference.
+double Concurrency::communication_s(size_t number) {
+  OwnStream* own = communicator_.own_stream();
+  if (own == nullptr) {
+    return device_.elapsed_s(reference_.get(), communication_events_[number].get());
+  }
+  return own->elapsed_s(communication_events_.size(), number) +
+         device_.elapsed_s(reference_.get(), after_reference_.get()) / 2;
 }
 
 /// The spans of both streams are expected to last equally long altogether: the next span is of the
@@ -94,9 +124,9 @@ void Concurrency::enqueue_in_turns(const Spans& communication, const std::functi
         sent == communication.count ||
         (multiplied < products.count && multiplied * communication.count <= sent * products.count);
     if (compute_is_next) {
-      run_span(products, multiply, compute_events_[++multiplied], compute_stream_.get());
+      run_span(products, multiply, ++multiplied);
     } else {
-      run_span(communication, issue, communication_events_[++sent], stream_);
+      send_span(communication, issue, ++sent);
     }
   }
 }
@@ -108,24 +138,24 @@ StreamTimes Concurrency::run(const Spans& communication, const std::function<voi
   provide(compute_events_, products.count + 1, device_);
   auto multiply = [&] { compute->enqueue(compute_stream_.get()); };
   const bool in_thread = device_.synchronous() && products.count > 0;
-  device_.record(reference_.get(), stream_);
-  wait_until_idle(stream_);
+  record_reference();
   StreamTimes times;
   auto begin = Clock::now();
-  auto mark_beginning = [&](const Spans& spans, const std::vector<Event>& events, void* stream) {
-    if (spans.count > 0) device_.record(events[0].get(), stream);
+  auto begin_products = [&] {
+    if (products.count > 0) device_.record(compute_events_[0].get(), compute_stream_.get());
+  };
+  auto begin_communication = [&] {
+    if (communication.count > 0) mark_communication(0);
   };
   if (in_thread) {
     SecondThread second([&](const std::atomic<bool>& ended) {
-      mark_beginning(products, compute_events_, compute_stream_.get());
-      for (size_t i = 1; i <= products.count && !ended; ++i) {
-        run_span(products, multiply, compute_events_[i], compute_stream_.get());
-      }
+      begin_products();
+      for (size_t i = 1; i <= products.count && !ended; ++i) run_span(products, multiply, i);
     });
     rank_group_.barrier();
     second.release();
     begin = Clock::now();
-    mark_beginning(communication, communication_events_, stream_);
+    begin_communication();
     enqueue_in_turns(communication, issue, {}, multiply);
     times.enqueue_s = seconds_between(begin, Clock::now());
     wait_until_idle(stream_);
@@ -133,8 +163,8 @@ StreamTimes Concurrency::run(const Spans& communication, const std::function<voi
   } else {
     rank_group_.barrier();
     begin = Clock::now();
-    mark_beginning(products, compute_events_, compute_stream_.get());
-    mark_beginning(communication, communication_events_, stream_);
+    begin_products();
+    begin_communication();
     enqueue_in_turns(communication, issue, products, multiply);
     times.enqueue_s = seconds_between(begin, Clock::now());
     wait_until_idle(stream_);
@@ -142,18 +172,18 @@ StreamTimes Concurrency::run(const Spans& communication, const std::function<voi
   }
   times.host_s = seconds_between(begin, Clock::now());
   communicator_.check();
-  times.communication_s = times_of(communication_events_, communication);
-  times.compute_s = times_of(compute_events_, products);
-  return times;
-}
-
-std::vector<double> Concurrency::times_of(const std::vector<Event>& events, const Spans& spans) {
-  std::vector<double> times_s;
-  if (spans.count == 0) return times_s;
-  for (size_t i = 0; i <= spans.count; ++i) {
-    times_s.push_back(device_.elapsed_s(reference_.get(), events[i].get()));
+  for (size_t i = 0; communication.count > 0 && i <= communication.count; ++i) {
+    times.communication_s.push_back(communication_s(i));
   }
-  return times_s;
+  for (size_t i = 0; products.count > 0 && i <= products.count; ++i) {
+    times.compute_s.push_back(device_.elapsed_s(reference_.get(), compute_events_[i].get()));
+  }
+  for (const std::vector<double>& of_stream : {times.communication_s, times.compute_s}) {
+    if (of_stream.empty() || !std::isnan(of_stream.back())) continue;
+    throw UnsupportedError(
+        "events of these devices measure no times, so that work beside other work is not timed");
+  }
+  return times;
 }
 
 void Concurrency::poison(Compute& compute) {

@@ -33,6 +33,9 @@ struct StreamTimes {
 /// Work of both is enqueued in turns, so that neither stream runs out of work while the other one
 /// still has some. A device that works inside the call, as the host does, runs the compute in a
 /// second thread, which may use the processors of the first one.
+///
+/// A library with a stream of its own records its marks itself: the origin of their times is then
+/// known to half the time between two events on the idle device, which its mark lies between.
 class Concurrency {
  public:
   /// `stream`: of the collective.
@@ -52,18 +55,20 @@ class Concurrency {
  private:
   void require_events() const;
   void wait_until_idle(void* stream);
-  void run_span(const Spans& spans, const std::function<void()>& issue, const Event& end,
-                void* stream);
+  void run_span(const Spans& products, const std::function<void()>& multiply, size_t end);
+  void send_span(const Spans& communication, const std::function<void()>& issue, size_t end);
+  void mark_communication(size_t number);
   void enqueue_in_turns(const Spans& communication, const std::function<void()>& issue,
                         const Spans& products, const std::function<void()>& multiply);
-  std::vector<double> times_of(const std::vector<Event>& events, const Spans& spans);
+  void record_reference();
+  double communication_s(size_t number);
 
   Device& device_;
   RankGroup& rank_group_;
   Communicator& communicator_;
   void* stream_;
   Stream compute_stream_;
-  Event reference_;
+  Event reference_, after_reference_;
   std::vector<Event> communication_events_, compute_events_;
 };
 
