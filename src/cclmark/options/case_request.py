@@ -154,8 +154,9 @@ def require_new_ranks(command: str, request: Request) -> None:
         launcher = coordinator.placement.launcher
         raise UsageError(
             f"{command} starts new ranks for each variant and round, but MPI supports no second "
-            f"process for a rank of {launcher}: use another library (--ccl), or run it without "
-            f"{launcher}, on one host"
+            f"process for a rank of {launcher}: use another library (--ccl), run it without "
+            f"{launcher} on one host, or start {launcher} again for each value with cclmark "
+            "collectives --journal FILE, and compare the journals (cclmark compare)"
         )
 
 
