@@ -28,6 +28,7 @@ constexpr unsigned kMostStageBytes = 16384;
 // % faster than 132, while writes want them all.
 constexpr unsigned kBulkReadBlocks = 32;
 constexpr size_t kStageAlignment = 128;
+constexpr size_t kHostAlignment = 256;  // of places in one block of host memory
 constexpr int kBulkArchitecture = 90;
 constexpr size_t kVectorBytes = 16;
 
@@ -217,10 +218,13 @@ void Transfers::reserve_host(int number, size_t bytes, FarEnd kind) {
 
 std::byte* Transfers::host_memory(const Flow& flow) {
   Station& own = station(flow.runner);
-  if (flow.far != own.host_kind || transfer_.offset_bytes + transfer_.bytes > own.host_bytes) {
+  size_t room = transfer_.offset_bytes + transfer_.bytes;
+  size_t place = flow.landing * ((room + kHostAlignment - 1) / kHostAlignment * kHostAlignment);
+  if (flow.far != own.host_kind || place + room > own.host_bytes) {
     throw Error("the reserved host memory does not fit this transfer");
   }
-  return (own.pinned != nullptr ? own.pinned : own.pageable.get()) + transfer_.offset_bytes;
+  std::byte* begin = own.pinned != nullptr ? own.pinned : own.pageable.get();
+  return begin + place + transfer_.offset_bytes;
 }
 
 /// Where the flow's runner writes to.

@@ -39,7 +39,7 @@ struct Flow {
   int runner = 0;  ///< the device that copies: `from` writes, or `to` reads
   FarEnd far = FarEnd::device;
   bool to_host = false;
-  size_t landing = 0;  ///< which place on `to`
+  size_t landing = 0;  ///< which place on `to`, and of its host memory
   double delay_s = 0;  ///< the runner is held up so long inside the timed stretch
 };
 

@@ -111,8 +111,8 @@ class _Ends:
         self.runner_group = groups[self.runner]
         self.is_local = start == end and not transfer.host_memory
         memory = f"{transfer.host_memory} host memory"
-        from_host = bool(transfer.host_memory) and not transfer.to_host
-        to_host = bool(transfer.host_memory) and transfer.to_host
+        to_host = transfer.goes_to_host(number)
+        from_host = bool(transfer.host_memory) and not to_host
         self.source = memory if from_host else f"device {start}"
         self.destination = memory if to_host else f"device {end}"
         self.source_group = host if from_host else groups[start]

@@ -50,7 +50,8 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     A flow is (from, to) in device numbers of the run: data leaves the first device and arrives at
     the second. With ``write`` the first device copies, with ``read`` the second. ``blocks`` and
     ``threads`` are 0 for the kernel's defaults. ``host_memory`` (pinned, pageable) is set where one
-    end of a flow is the host: both numbers are then the device's, ``to_host`` is the direction and
+    end of a flow is the host: both numbers are then the device's, ``to_host`` is the direction (of
+    two flows at once, the second goes to the host) and
     ``numa`` is near or far. ``method``: the method of a latency measurement.
 
     ``engine`` is CE, SM, or CCL for a message of the library ``ccl`` between hosts; in imported
@@ -85,6 +86,16 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
     def row_and_column(self, flow: tuple[int, int]) -> tuple[int, int]:
         """The position of the flow in a matrix: the device that copies, then its peer."""
         return flow if self.direction == "write" else (flow[1], flow[0])
+
+    def goes_to_host(self, number: int) -> bool:
+        """Whether the host receives the bytes of this flow. Of both directions the second does."""
+        both = self.measure == "bidirectional"
+        return bool(self.host_memory) and (number == 1 if both else self.to_host)
+
+    @property
+    def way_of_host(self) -> str:
+        """An arrow between the device and the host."""
+        return "↔" if self.measure == "bidirectional" else "→" if self.to_host else "←"
 
     @property
     def library(self) -> str:
@@ -124,7 +135,7 @@ class Transfer(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.measure != "latency" or self.size_bytes != LATENCY_BYTES:
             words.append(format_size(self.size_bytes))
         if self.host_memory:
-            way = "to" if self.to_host else "from"
+            way = {"→": "to", "←": "from", "↔": "and"}[self.way_of_host]
             return " ".join([*words, f"device {self.flows[0][0]} {way} {self.host_memory} host"])
         words.append(abridged([f"device {start} to {end}" for start, end in self.flows], 4))
         return " ".join(words)
@@ -339,16 +350,19 @@ class TransferPlan:
             # Every second round is the reverse of the round before it.
             for pairs in disjoint_rounds(self.devices)[:: 2 if both else 1]:
                 yield cell(pairs)
-        elif common.scope == "host" and common.direction == "write" and not both:
+        elif common.scope == "host" and common.direction == "write":
             yield from self._host_flows(common)
 
     def _host_flows(self, common: Transfer) -> Iterator[Transfer]:
-        kinds = _HOST_KINDS if common.engine == "CE" else ("pinned",)
-        for kind, numa, to_host in product(kinds, self.numa, (False, True)):
+        # Calls that copy pageable memory return when they are done: there is no both at once.
+        both = common.measure == "bidirectional"
+        kinds = _HOST_KINDS if common.engine == "CE" and not both else ("pinned",)
+        ways = (False,) if both else (False, True)
+        for kind, numa, to_host in product(kinds, self.numa, ways):
             for device in range(self.devices):
                 yield msgspec.structs.replace(
                     common,
-                    flows=((device, device),),
+                    flows=((device, device),) * (1 + both),
                     host_memory=kind,
                     numa=numa,
                     to_host=to_host,

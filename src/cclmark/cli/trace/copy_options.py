@@ -61,8 +61,10 @@ class CopyPair:
         """Whether it is a flow of ``transfer``; of one pair in both directions, the first."""
         if transfer.host_memory:
             device = transfer.flows[0][0]
-            ends = (device, None) if transfer.to_host else (None, device)
-            return (self.start, self.end) == ends
+            ways = [(device, None) if transfer.to_host else (None, device)]
+            if transfer.measure == "bidirectional":
+                ways = [(device, None), (None, device)]
+            return (self.start, self.end) in ways
         flows = transfer.flows[:1] if transfer.scope == "pairs" else transfer.flows
         return (self.start, self.end) in flows
 

@@ -152,8 +152,7 @@ class _Row:
     def flows(self) -> str:
         transfer = self.transfer
         if transfer.host_memory:
-            way = "→" if transfer.to_host else "←"
-            return f"{transfer.flows[0][0]} {way} {transfer.host_memory} host"
+            return f"{transfer.flows[0][0]} {transfer.way_of_host} {transfer.host_memory} host"
         more = " …" if len(transfer.flows) > _MOST_FLOWS else ""
         return ", ".join(f"{one}→{other}" for one, other in transfer.flows[:_MOST_FLOWS]) + more
 
@@ -987,11 +986,11 @@ def _fastest_without_pairs(results: Sequence[TransferResult]) -> dict[str, float
         summary, transfer = one.summary, one.transfer
         if one.status != "ok" or summary is None or not summary.flow_bytes_per_s:
             continue
-        if transfer.measure != "unidirectional" or transfer.scope not in ("local", "host"):
+        if transfer.measure == "latency" or transfer.scope not in ("local", "host"):
             continue
-        host_way = "to the host" if transfer.to_host else "from the host"
-        place = "within a device" if transfer.scope == "local" else host_way
-        fastest[place] = max(fastest.get(place, 0.0), summary.flow_bytes_per_s[0])
+        ways = {"→": "to the host", "←": "from the host", "↔": "in both directions with the host"}
+        place = "within a device" if transfer.scope == "local" else ways[transfer.way_of_host]
+        fastest[place] = max(fastest.get(place, 0.0), summary.bytes_per_s)
     return fastest
 
 
@@ -1005,9 +1004,8 @@ def _headline_without_pairs(journal: Journal) -> str:
     limit = slots.pop() if len(slots) == 1 else 0.0
     texts = []
     for place, rate in fastest.items():
-        share = (
-            f" ({rate / limit:.0%} of the PCIe limit)" if rate <= limit and "host" in place else ""
-        )
+        most = limit * (1 + place.startswith("in both")) if "host" in place else 0.0
+        share = f" ({rate / most:.0%} of the PCIe limit)" if rate <= most else ""
         texts.append(f"{rate / BYTES_PER_GB:.1f} GB/s {place}{share}")
     return f"The fastest copies run at {listed(texts)}."
 

@@ -363,6 +363,8 @@ class Matrix:
             verb = "write to" if series.direction == "write" else "read from"
             verb = "send to" if series.ccl else verb
             return f"row and column {verb} each other at once; both directions together"
+        if series.measure == "bidirectional" and series.scope == "host":
+            return "from and to the host at once; both directions together"
         at_once = ", all pairs of a round at once" if series.scope == "all-pairs" else ""
         back = ", and back" if series.measure == "bidirectional" else ""
         if series.scope in _SCOPE_MEANING:
@@ -545,7 +547,9 @@ class MatrixCollector:
         if transfer.scope == "host":
             far = "" if transfer.numa in ("", "near") else " far"
             there, here = f"{transfer.host_memory}{far} host", "device"
-            row_name = f"{here} → {there}" if transfer.to_host else f"{there} → {here}"
+            both = transfer.measure == "bidirectional"
+            ends = (here, there) if both or transfer.to_host else (there, here)
+            row_name = f" {'↔' if both else '→'} ".join(ends)
         return [((row_name, self._names[column]), transfer.flows[0], value)]
 
     def _value(

@@ -62,6 +62,7 @@ _PING_PONG_ROUNDS, _PING_PONG_ROUNDS_OF_HOST = 1000, 500
 _LATENCY_SAMPLES = 5
 _KEPT_FREE = 0.02
 _LEAST_IN_ONE_LAUNCH = 64 << 20  # bytes; smaller data might come out of caches near the kernel
+_HOST_ALIGNMENT = 256  # of places in one block of host memory, as in the engine
 _NO_FAR_MEMORY, _NO_HOST_MEMORY = 1.0, 2.0
 
 
@@ -204,7 +205,7 @@ class TransferRunner:
             delays_s[fault.pair] = delays_s.get(fault.pair, 0.0) + fault.value * 1e-3
         landings: dict[int, int] = {}
         flows = []
-        for start, end in transfer.flows:
+        for number, (start, end) in enumerate(transfer.flows):
             place = landings.get(end, 0)
             landings[end] = place + 1
             flows.append(
@@ -213,7 +214,7 @@ class TransferRunner:
                     to_device=end,
                     runner=transfer.runner((start, end)),
                     far=_FAR_ENDS[transfer.host_memory],
-                    to_host=transfer.to_host,
+                    to_host=transfer.goes_to_host(number),
                     landing=place,
                     delay_s=delays_s.get((start, end), 0.0),
                 )
@@ -242,6 +243,8 @@ class TransferRunner:
                 "a host device is the host itself: there is no transfer between them"
             )
         size_bytes = transfer.offset_bytes + transfer.size_bytes
+        size_bytes *= len(transfer.flows)
+        size_bytes += _HOST_ALIGNMENT * (len(transfer.flows) - 1)
         wanted = (transfer.host_memory, transfer.numa, size_bytes)
         if self._host_kind is not None and (
             self._host_kind[:2] == wanted[:2] and self._host_kind[2] >= size_bytes
