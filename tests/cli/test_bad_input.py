@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import struct
 from functools import partial
 from pathlib import Path
 
@@ -110,67 +109,34 @@ def test_what_is_missing_or_unsuitable_is_refused(cclmark, fake_cuda):
     require_outcomes(Path(__file__).with_name("refused_on_fakes.txt"), error)
 
 
-def test_a_library_for_another_processor(cclmark, fake_cuda, keep):
-    """A 64-bit one for MIPS."""
-    header = struct.pack("<HHIQQQIHHHHHH", 3, 8, 1, 0, 0, 0, 0, 64, 56, 0, 0, 0, 0)
-    path = keep("libnccl.so.2", b"\x7fELF" + bytes([2, 1, 1, 0, *bytes(8)]) + header + bytes(4032))
-    run = cclmark(
-        *("all_reduce", "--ccl", "nccl", "--ccl-path", str(path), *TINY, "-g", "2"),
-        code=MISSING,
-        env=fake_cuda.env(),
-    )
-    assert run.out == ""
-    assert str(path) in run.err
-    assert "\n\n" not in run.err.strip()
-
-
 def test_a_matrix_that_is_no_text(here, keep):
     path = keep("shares.txt", b"\xff\xfe\x00")
     assert "read" in refused(here, "alltoallv", *HOST, *TINY, "--pattern", f"matrix:{path}")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize(("target", "format_name"), [("-O", "json"), ("standard output", "table")])
-def test_output_on_a_full_disk(cclmark, no_leaks, request, target, format_name):
+def test_output_on_a_full_disk(cclmark, no_leaks, request):
     """One message and code 3, wherever the output goes; the journal is on another disk."""
-    arguments = ("all_reduce", *HOST, *TINY, "--format", format_name)
-    if target == "-O":
-        run = cclmark(*arguments, "-O", "/dev/full", code=MISSING)
-    else:
-        with Path("/dev/full").open("wb") as full:
-            run = cclmark(*arguments, stdout=full, code=MISSING)
+    arguments = ("all_reduce", *HOST, *TINY)
+    run = cclmark(*arguments, "--format", "json", "-O", "/dev/full", code=MISSING)
+    assert run.message == "cclmark: cannot write /dev/full: No space left on device"
+    with Path("/dev/full").open("wb") as full:
+        for others in (("--version",), ("export", JOURNAL, "--format", "csv"), arguments):
+            run = cclmark(*others, stdout=full, code=MISSING)
+            assert "cclmark: cannot write standard output: No space left on device" in run.err
     request.node.kept_files = set(run.written())
-    name = "/dev/full" if target == "-O" else target
-    assert run.message == f"cclmark: cannot write {name}: No space left on device"
     assert len(run.journal.results) == 2
     assert run.journal.footer.exit_code == MISSING
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--version",),
-        ("info", "--json"),
-        ("export", JOURNAL, "--format", "csv"),
-    ],
-    ids=lambda arguments: " ".join(str(one) for one in arguments[:2]),
-)
-def test_commands_that_do_not_measure_on_a_full_disk(cclmark, arguments):
-    with Path("/dev/full").open("wb") as full:
-        run = cclmark(*arguments, stdout=full, code=MISSING)
-    assert run.err.endswith("cclmark: cannot write standard output: No space left on device\n")
-
-
 @pytest.mark.started  # its output's other end is closed here
 def test_a_reader_that_goes_away(background, no_leaks, request):
-    run = background("all_reduce", *HOST, "-b", "64", "-e", "64", "-n", "1", "-N", "0")
+    run = background("all_reduce", *HOST, *TINY, "-N", "0")
     request.node.kept_files = {run.journal_path.name}
     run.wait_for_ranks()
     run.process.stdout.close()
     run.process.stdout = None
     ended = run.finish()
-    assert "Exception" not in ended.err
     assert ended.code == 130
     said = f"cclmark: no process reads the output any more\ncclmark: journal {run.journal_path}\n"
     assert ended.err == said

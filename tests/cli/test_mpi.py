@@ -8,14 +8,13 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
+from commands import wait_until
 from mpis import mpi_environment
-from patience import scaled, waits
 
 SHORT = ("--max-time", "0.02")
 SOON_S = 25.0
@@ -68,7 +67,6 @@ class TestEveryMpi:
             "the in-place reduce_scatter of MPI stores a rank's part at another offset",
         }
         moved = {one.case.dtype for one in measured if one.case.operation == "alltoall"}
-        assert moved == {one.case.dtype for one in results if one.case.count}
         assert moved == set(DTYPE_BYTES)
 
     def test_a_killed_rank_is_named(self, background, mpi):
@@ -84,16 +82,6 @@ class TestEveryMpi:
             for rank in named
         ), ended.err
         assert run.read().footer.exit_code == 4
-
-    def test_a_stopped_rank_is_named(self, background):
-        # Of two ranks, as the others poll until the deadline.
-        run = background(
-            *ENDLESS, "--devices", "host:2", "-N", "0", *waits(2), env=mpi_environment("openmpi")
-        )
-        pids = run.wait_for_ranks(1)
-        run.signal(pids[1], signal.SIGSTOP)
-        ended = run.finish(SOON_S, code=4)
-        assert f"rank 1 (host:1, pid {pids[1]}) is stopped" in ended.err
 
 
 def test_under_the_users_mpirun_the_ranks_that_measured_explain(started, tmp_path):
@@ -153,10 +141,7 @@ def test_ranks_die_with_a_killed_launcher(background):
     run = background(*ENDLESS, "-N", "0", env=mpi_environment("openmpi"))
     run.wait_for_ranks(1)
     run.signal(run.process.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + scaled(SOON_S)
-    while run.workers() and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert run.workers() == []
+    wait_until(lambda: run.workers() == [], "no rank is left")
 
 
 @pytest.fixture

@@ -3,11 +3,8 @@
 import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cclmark.base.errors import MissingError
 from cclmark.document import chart_model
@@ -110,20 +107,6 @@ def grid(rows, columns, cells, width=80):
     return grid_lines(rows, columns, cells, paint=unpainted, width=width)
 
 
-@given(st.integers(1, 9), st.integers(1, 120), st.integers(1, 20))
-def test_parts_of_a_matrix_fit_and_have_every_cell_once(columns, width, length):
-    names = [f"{number:0{length}}" for number in range(columns)]
-    lines = grid(["r"], names, [[f"c{number}" for number in range(columns)]], width)
-    heads, rows = lines[::2], lines[1::2]
-    assert " ".join(heads).split() == names
-    assert " ".join(rows).replace("r", "").split() == [f"c{number}" for number in range(columns)]
-    cell = max(9, length + 1) + 1
-    for line in lines:
-        assert len(line) <= max(width, 6 + cell)
-    most = max(1, (width - 6) // cell)
-    assert len(heads) == -(-columns // most)
-
-
 def heat(title, values, **options):
     names = [f"D{number}" for number in range(len(values))]
     texts = [["" if value is None else f"{value:g}" for value in row] for row in values]
@@ -182,18 +165,6 @@ def test_matrices_and_curves_as_lines():
         used = {place: names[place] for one in own for place in one}
         found[f"curves: {name}"] = curves(own, used, width)
     require_stated("words/grid.txt", found)
-
-
-@given(st.integers(2, 60), st.integers(20, 200))
-def test_drawings_fit_and_keep_the_last_place(places, width):
-    names = {float(place): str(place) for place in range(places)}
-    found = curves([dict.fromkeys(names, 1.0)], names, width)
-    assert max(map(len, found)) <= max(width, 12 + 8)
-    labels = [int(one) for one in found[-1].split()]
-    assert labels[-1] == places - 1
-    assert len({after - before for before, after in pairwise(labels)}) <= 1
-    room = max(2, (width - 12) // 4)
-    assert len(labels) == -(-places // -(-places // room))
 
 
 def box(low, high):

@@ -3,8 +3,6 @@
 import dataclasses
 import re
 
-import pytest
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.analysis.device_conditions import ConditionFigures
@@ -18,14 +16,6 @@ from goldens import outline, require_stated
 from reports import COLLECTIVES, finding_lines
 
 FIRST = COLLECTIVES.results[0]
-NOTHING = {name: st.just(0) for name in ("rank", "index", "cycle", "at_s")}
-conditions = st.builds(
-    Condition,
-    **NOTHING,
-    clock_hz=st.none() | st.floats(0, 1e10),
-    temperature_c=st.none() | st.floats(-50, 150),
-    reasons=st.lists(st.sampled_from(["power cap", "thermal slowdown"]), unique=True),
-)
 
 
 def document_with(*conditions, runtime="cuda", whole=True):
@@ -82,21 +72,11 @@ def test_idle_devices():
     for name, traffic in TRAFFIC.items():
         document = document_with(reading(0.02, **traffic), reading(0.099, rank=1))
         found[name] = finding_lines(document.findings)  # by severity
+    one_works, of_no_result = (reading(0.02), reading(0.1, rank=1)), reading(0.02, index=10**6)
+    for known in (one_works, [reading(None)], [of_no_result]):
+        assert [one.id for one in document_with(*known).findings] == ["data-checked"]
+    assert len(document_with(reading(0.02), runtime="host").findings) == 1
     require_stated("words/idle-devices.txt", found)
-
-
-@pytest.mark.parametrize(
-    ("known", "runtime"),
-    [
-        ([reading(0.02), reading(0.1, rank=1)], "cuda"),
-        ([reading(None)], "cuda"),
-        ([reading(0.02, index=10**6)], "cuda"),  # of an item without a result
-        ([reading(0.02)], "host"),
-    ],
-)
-def test_devices_that_are_not_idle(known, runtime):
-    document = document_with(*known, runtime=runtime)
-    assert [one.id for one in document.findings] == ["data-checked"]
 
 
 # Over time.

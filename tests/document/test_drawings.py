@@ -1,13 +1,10 @@
 """Drawings of a page: ranks on circles by host, stages on an axis of time, and charts."""
 
-import math
 import re
 import xml.etree.ElementTree as ET
 from itertools import accumulate, pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cclmark.document.chart_model import Boxes, ChartCurve, Heat, Lines
 from cclmark.document.device_labels import device_labels, pair_name, way_between
@@ -21,29 +18,6 @@ from goldens import outline, require_stated
 def drawn_of(*sizes, lines=(), legend=()):
     hosts = [f"h{host}" for host, size in enumerate(sizes) for _ in range(size)]
     return DiagramLayout(dict(enumerate(hosts))).drawn("t", "says", [*lines], [*legend])
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=7))
-def test_ranks_are_apart_and_within_their_host(sizes):
-    drawn = drawn_of(*sizes)
-    assert [one.label for one in drawn.nodes] == [str(rank) for rank in range(sum(sizes))]
-    for place, one in enumerate(drawn.nodes):
-        assert drawn.radius <= one.x <= drawn.width - drawn.radius
-        assert drawn.radius <= one.y <= drawn.height - drawn.radius
-        for other in drawn.nodes[:place]:
-            assert math.dist((one.x, one.y), (other.x, other.y)) > 2 * drawn.radius
-    assert len(drawn.boxes) == (len(sizes) if len(sizes) > 1 else 0)
-    assert len({(one.x, one.y) for one in drawn.boxes}) == len(drawn.boxes)
-    for box in drawn.boxes:
-        assert 0 < box.x < box.x + box.width < drawn.width
-        assert 0 < box.y < box.y + box.height < drawn.height
-        inside = [
-            one
-            for one in drawn.nodes
-            if drawn.radius < one.x - box.x < box.width - drawn.radius
-            and drawn.radius < one.y - box.y < box.height - drawn.radius
-        ]
-        assert len(inside) == sizes[int(box.label[1:])]
 
 
 TO_AND_FRO = [DiagramLine(0, 1, 3), DiagramLine(1, 0)]
