@@ -330,18 +330,6 @@ def test_drawings_of_large_pages_are_complete(seen, tmp_path, monkeypatch, unfol
     assert names.all_text_contents() == ["out-of-place", "in-place"]
 
 
-def test_slower_cases_come_first_and_are_red(drawn):
-    page = drawn("comparison").page
-    rows = page.locator("#cases tbody tr")
-    colour = "(row) => getComputedStyle(row).color"
-    red = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--bad')")
-    assert rows.first.get_attribute("class") == "slower"
-    page.evaluate("document.body.style.color = 'var(--bad)'")
-    assert rows.first.evaluate(colour) == page.locator("body").evaluate(colour), red
-    page.evaluate("document.body.style.color = ''")
-    assert page.locator("#ratios td.bad").count() == 1
-
-
 def test_strings_of_a_journal_do_not_run(seen, tmp_path):
     """Each attack is in all strings of two journals; all of them are on one page."""
     runs = []

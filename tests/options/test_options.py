@@ -244,8 +244,3 @@ def test_what_is_no_literal_is_neither_written_nor_read():
 def test_comments_are_one_line():
     with pytest.raises(UsageError, match="a comment is not one printable line"):
         shell_text({}, comments=["a\nexport B=1"])
-
-
-def test_quotes_of_users_are_read():
-    text = "\n  export\tA=\"b c\"'d'\\\n".replace("\\", "") + "# comment\nexport E=\n"
-    assert read_shell(text, "file") == {"A": "b cd", "E": ""}

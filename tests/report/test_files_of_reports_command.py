@@ -93,7 +93,6 @@ def test_figures_stand_beside_those_of_others(cclmark, tmp_path):
     cclmark("report", COLLECTIVES)
     text = (tmp_path / "collectives.html").read_text()
     assert "Peaks are normal: all_reduce 99%, all_gather 100%" in text
-    assert "(4 × H200, nccl-tests 2.19.6, NCCL 2.28.9, multicast off)" in text
     data = data_of(tmp_path / "collectives.html")
     reference = "reference: 4 × H200, nccl-tests"
     assert sum(one.startswith(reference) for one in data["names"]) == 1
@@ -160,13 +159,6 @@ def test_journals_without_results_are_named_and_the_others_used(cclmark, tmp_pat
         told = cclmark(*command, *empty, code=2)
         assert told.err == "cclmark: never.jsonl is empty: not a journal of cclmark\n"
     assert "never.jsonl is empty" in cclmark("compare", "default-1.jsonl", *empty, code=2).message
-
-
-def test_a_cut_header_before_other_lines_is_no_empty_journal(cclmark, tmp_path):
-    lines = (RUNS / "default-1.jsonl").read_bytes().splitlines(keepends=True)
-    (tmp_path / "odd.jsonl").write_bytes(b"".join([lines[0][:300] + b"\n", *lines[1:]]))
-    told = cclmark("report", "odd.jsonl", COLLECTIVES, code=2)
-    assert "is incomplete: cut off after 300 bytes. Without it" in told.message
 
 
 # Outputs: never an input, and whole or not there.
