@@ -62,12 +62,6 @@ def test_the_help_of_a_topic_is_one_screen(cclmark):
         assert max(map(len, lines)) <= 80, topic
 
 
-def test_help_is_a_command_too(cclmark):
-    for asked in ("", "help", "all_reduce", "p2p -b", "history list", "trace p2p"):
-        same = "" if asked == "help" else asked.removesuffix(" -b")
-        assert cclmark("help", *asked.split()).out == cclmark(*same.split(), "--help").out, asked
-
-
 @pytest.mark.parametrize(
     ("typed", "found"),
     [

@@ -151,6 +151,10 @@ def test_under_a_launcher_it_says_what_to_do(monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=r"started by a launcher: use cclmark\.session"):
         cclmark.measure("all_reduce")
+    pytest.importorskip("torch")
+    wanted = r"call torch\.distributed\.init_process_group before"
+    with pytest.raises(UsageError, match=wanted), cclmark.session():
+        pass
 
 
 def test_importing_it_imports_nothing_else():
@@ -228,15 +232,6 @@ def test_the_program_of_the_page_and_one_with_errors_run_under_torchrun(tmp_path
         *("memory", "p2p", "experiment"),
         "profile runs a program itself: cclmark.session has no part in it",
     ]
-
-
-def test_without_process_group_it_says_what_to_do(monkeypatch):
-    pytest.importorskip("torch")
-    for name, value in LAUNCHED.items():
-        monkeypatch.setenv(name, value)
-    wanted = r"call torch\.distributed\.init_process_group before"
-    with pytest.raises(UsageError, match=wanted), cclmark.session():
-        pass
 
 
 def test_a_session_of_one_process_measures_as_usual():

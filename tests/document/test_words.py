@@ -4,12 +4,9 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.steps import StepFigures, StepRun
-from cclmark.base.standard_error import filled
 from cclmark.document import insight_words, reference_notes, step_words, text
 from cclmark.document.blocks import Evidence, Finding, Gain
 from cclmark.document.finding_rules import evidence_of_share, evidence_of_speed_up, gain_of
@@ -53,21 +50,6 @@ WORDS = {
 @pytest.mark.parametrize("words", WORDS, ids=lambda words: words.__name__)
 def test_a_value_in_words(words):
     assert {value: words(value) for value in WORDS[words]} == WORDS[words]
-
-
-LETTERS = st.lists(st.text(st.characters(codec="ascii", categories=["L"]), min_size=1), min_size=1)
-
-
-@given(LETTERS, st.integers(40, 120), st.integers(0, 9), st.integers(0, 8))
-def test_filled_lines_have_the_same_words_below_an_indent(words, width, hanging, indent):
-    line = " " * indent + " ".join(words)
-    first, *rest = filled(line, width, hanging).split("\n")
-    assert " ".join([first, *rest]).split() == words
-    assert rest == [] or len(line) > width
-    for part in rest:
-        assert len(part) - len(part.lstrip()) == indent + hanging
-    for part in (first, *rest):
-        assert len(part) <= width or len(part.split()) == 1
 
 
 def test_findings_are_sentences_that_name_what_they_apply_to_once():

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.work.cases import Case
-from cclmark.work.operations import OPERATIONS, PAIR_OPERATIONS, info_of, moves_data
+from cclmark.work.operations import OPERATIONS, info_of, moves_data
 from places import REPOSITORY
 
 ENGINE = {row.name: row for row in engine.collectives()}
@@ -69,13 +69,6 @@ def test_only_what_moves_data_has_outputs():
         for name, row in OPERATIONS.items()
         if not any(row.outputs(8, 2, at_root) for at_root in (False, True))
     }
-
-
-def test_pairs_are_measured_in_this_order():
-    assert (
-        *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
-        *("reduce_scatter", "send", "sendrecv", "ping_pong"),
-    ) == PAIR_OPERATIONS
 
 
 def test_no_other_file_of_the_program_asks_for_names():
