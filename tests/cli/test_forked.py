@@ -27,10 +27,8 @@ def own_source(own_sources):
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (("references",), 0),
         (("report", "absent.jsonl"), 2),
         (("all_reduce", "--devices", "musa:0"), 3),
-        (("all_reduce", "--devices", "host:2", "-b", "1M", "-e", "1K"), 2),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -54,36 +54,29 @@ def test_drawings_of_ranks_and_of_stages():
     require_stated("words/drawings.txt", {name: outline(one)[:-1] for name, one in found.items()})
 
 
-@pytest.mark.parametrize(
-    ("devices", "labels"),
-    [
+def test_devices_have_the_names_that_distinguish_them():
+    for places, labels in (
         ([("a", 0), ("a", 2), ("b", 0)], ["HOST0:DEV0", "HOST0:DEV2", "HOST1:DEV0"]),
         ([("a", 0, "GPU 1"), ("a", 0, "nic"), ("a", 1)], ["GPU1", "nic", "DEV1"]),
         ([("a", 0, "x"), ("a", 0, "x"), ("a", 1, "y")], ["x#0", "x#1", "y"]),
-    ],
-)
-def test_devices_have_the_names_that_distinguish_them(devices, labels):
-    assert labels == device_labels(
-        [
+    ):
+        devices = [
             DeviceDescription(rank, host, "cuda", index, *(name or [""]), 0)
-            for rank, (host, index, *name) in enumerate(devices)
+            for rank, (host, index, *name) in enumerate(places)
         ]
-    )
+        assert device_labels(devices) == labels
 
 
-@pytest.mark.parametrize(
-    ("operation", "root", "way"),
-    [
+def test_an_arrow_has_the_direction_of_the_data():
+    for operation, root, way in (
         ("broadcast", 0, "A → C"),
         ("broadcast", 1, "C → A"),
         ("reduce", 1, "A → C"),
         ("send", None, "A → C"),
         ("all_reduce", None, "A–C"),
-    ],
-)
-def test_an_arrow_has_the_direction_of_the_data(operation, root, way):
-    case = Case(operation, "nccl", 2, "float32", 8, 2, False, root=root, pair=(0, 2))
-    assert way_between(case, "ABC") == way
+    ):
+        case = Case(operation, "nccl", 2, "float32", 8, 2, False, root=root, pair=(0, 2))
+        assert way_between(case, "ABC") == way
     assert pair_name((1, 0), "all_gather", "AB") == "B–A"
 
 

@@ -11,9 +11,7 @@ from cclmark.document import insight_words, reference_notes, step_words, text
 from cclmark.document.blocks import Evidence, Finding, Gain
 from cclmark.document.finding_rules import evidence_of_share, evidence_of_speed_up, gain_of
 from cclmark.document.reference_notes import _mark, share_text
-from cclmark.kinds.registry import read_journal
 from goldens import require_stated
-from places import TESTS
 
 WORDS = {
     text.us_text: {
@@ -88,9 +86,6 @@ def test_evidence_is_compared_in_its_unit():
 
 
 # References and steps.
-
-
-SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 
 
 def match(share, *, by_pair=False, **changes):
