@@ -11,7 +11,7 @@ from commands import PROGRAM, completed
 from places import H200X4, RUNS, TESTS
 from reports import page_data
 from samples import with_header
-from transcripts import require_transcript
+from transcripts import require_transcript, stored_commands
 
 RUN = str(H200X4 / "all_reduce.jsonl")
 
@@ -41,23 +41,6 @@ def test_a_reader_that_has_gone(tmp_path):
     assert (done.returncode, done.stderr) == (141, "")
 
 
-TRANSCRIPT = [
-    "export run.jsonl again.jsonl --format prometheus",
-    "export run.jsonl run.jsonl --format csv",
-    "export run.jsonl --format json --table samples",
-    "export early.jsonl --format csv",
-    "export cut.jsonl --format csv",
-    "export short.jsonl --format csv -O short.csv",
-    # Its copies are of two devices more than its header names.
-    *(f"export two.jsonl --format {format}" for format in ("csv", "prometheus", "table")),
-    *(f"report {name}.jsonl" for name in ("text", "early", "gone")),
-    "report page.html",
-    "report run.jsonl --svg text.jsonl",
-    "report run.jsonl run.jsonl",
-    "report a=run.jsonl a=again.jsonl",
-]
-
-
 def test_what_is_said_of_journals(cclmark, tmp_path):
     run, copies = ((H200X4 / f"{name}.jsonl").read_bytes() for name in ("all_reduce", "p2p"))
     lines = run.splitlines(keepends=True)
@@ -65,11 +48,18 @@ def test_what_is_said_of_journals(cclmark, tmp_path):
     files = {
         **{"run.jsonl": run, "again.jsonl": run, "page.html": run, "cut.jsonl": run[:-3000]},
         **{"early.jsonl": lines[0], "short.jsonl": b"".join(lines[:5])},
+        # Its copies are of two devices more than its header names.
         **{"text.jsonl": b"# nThread 1\n", "two.jsonl": with_header(copies, devices=devices[:2])},
+        **{
+            f"{one}.jsonl": (RUNS / f"{one}.jsonl").read_bytes()
+            for one in ("default-1", "default-2")
+        },
+        **{"never.jsonl": b"", "blank.jsonl": b"\n\n", "header.jsonl": lines[0][:300]},
+        "begun.jsonl": lines[0],
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
-    require_transcript("journals", TRANSCRIPT, cclmark, tmp_path)
+    require_transcript("journals", stored_commands("journals"), cclmark, tmp_path)
     assert (tmp_path / "page.html").read_bytes() == run
 
 
@@ -126,35 +116,6 @@ def test_each_chart_is_a_picture(cclmark, tmp_path):
         for format in ("png", "svg")
     ]
     assert not list(tmp_path.glob("*.html"))
-
-
-def test_journals_without_results_are_named_and_the_others_used(cclmark, tmp_path):
-    for name in ("default-1", "default-2"):
-        shutil.copy(RUNS / f"{name}.jsonl", tmp_path)
-    header = (tmp_path / "default-1.jsonl").read_bytes().partition(b"\n")[0]
-    incomplete = "its first line, the header, is incomplete: cut off after 300 bytes"
-    empty = {
-        "never.jsonl": (b"", "it is empty"),
-        "blank.jsonl": (b"\n\n", "it is empty"),
-        "cut.jsonl": (header[:300], incomplete),
-        "early.jsonl": (header + b"\n", "the end of the run is missing; 0 of 26 results are there"),
-    }
-    named = ""
-    for name, (content, why) in empty.items():
-        (tmp_path / name).write_bytes(content)
-        named += f"cclmark: {name} holds no result: {why}\n"
-    told = cclmark("report", *empty, "default-1.jsonl")
-    assert told.err == f"{named}cclmark: report default-1.html\n"
-    assert len(data_of(tmp_path / "default-1.html")["rows"]) == 26
-    told = cclmark("export", *empty, "default-1.jsonl", "--format", "csv")
-    assert (told.err, len(told.out.splitlines())) == (named, 27)
-    told = cclmark("compare", "default-1.jsonl", ",".join([*empty, "default-2.jsonl"]))
-    assert told.err == named
-    assert told.out == cclmark("compare", "default-1.jsonl", "default-2.jsonl").out
-    for command in (("report",), ("export", "--format", "csv")):
-        told = cclmark(*command, *empty, code=2)
-        assert told.err == "cclmark: never.jsonl is empty: not a journal of cclmark\n"
-    assert "never.jsonl is empty" in cclmark("compare", "default-1.jsonl", *empty, code=2).message
 
 
 # Outputs: never an input, and whole or not there.
