@@ -50,12 +50,8 @@ def test_what_is_said_of_journals(cclmark, tmp_path):
         **{"early.jsonl": lines[0], "short.jsonl": b"".join(lines[:5])},
         # Its copies are of two devices more than its header names.
         **{"text.jsonl": b"# nThread 1\n", "two.jsonl": with_header(copies, devices=devices[:2])},
-        **{
-            f"{one}.jsonl": (RUNS / f"{one}.jsonl").read_bytes()
-            for one in ("default-1", "default-2")
-        },
+        **{f"default-{one}.jsonl": (RUNS / f"default-{one}.jsonl").read_bytes() for one in (1, 2)},
         **{"never.jsonl": b"", "blank.jsonl": b"\n\n", "header.jsonl": lines[0][:300]},
-        "begun.jsonl": lines[0],
     }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
