@@ -24,14 +24,11 @@ def test_info_is_one_screen_with_alike_devices_once(cclmark, fake_cuda, without_
     assert "libamdhip64" in cclmark("info", "--json", env=fake_cuda.env()).out
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("info",), ("-h",), ("references",)],
-)
-def test_a_closed_pipe_ends_without_a_message(cclmark, arguments):
+@pytest.mark.parametrize("command", ["info", "-h"])
+def test_a_closed_pipe_ends_without_a_message(cclmark, command):
     reading, writing = os.pipe()
     os.close(reading)
-    run = cclmark(*arguments, stdout=writing, code=141)
+    run = cclmark(command, stdout=writing, code=141)
     os.close(writing)
     assert run.err == ""
 
