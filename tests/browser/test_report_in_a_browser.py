@@ -310,17 +310,13 @@ def test_on_paper_every_chart_is_drawn(seen, pages, tmp_path):
     assert seen.said == []
 
 
-@pytest.mark.parametrize("unfolds", [True, False], ids=["unfolded", "on paper"])
-def test_drawings_of_large_pages_are_complete(seen, tmp_path, monkeypatch, unfolds):
+def test_drawings_of_large_pages_are_complete(seen, tmp_path, monkeypatch):
     monkeypatch.setattr("cclmark.document.page.page._MOST_DRAWN", 0)
     path = tmp_path / "page.html"
     path.write_text(render(page_of([NamedRun("run", COLLECTIVES)])))
     page = seen.open(path).page
     assert page.locator(".plot:empty").count() > 1
-    if unfolds:
-        seen.unfold()
-    else:
-        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    seen.unfold()
     page.wait_for_selector(".plot:empty", state="detached")
     assert page.locator(".plot > svg.chart").count() == page.locator(".plot").count()
     assert page.locator(".legend:empty").count() == 0
@@ -328,18 +324,6 @@ def test_drawings_of_large_pages_are_complete(seen, tmp_path, monkeypatch, unfol
     assert pressed == page.locator("figure[data-chart] .legend button").count() > 1
     names = page.locator("figure[data-chart=all_reduce-float32-sum-time] .legend button")
     assert names.all_text_contents() == ["out-of-place", "in-place"]
-
-
-def test_slower_cases_come_first_and_are_red(drawn):
-    page = drawn("comparison").page
-    rows = page.locator("#cases tbody tr")
-    colour = "(row) => getComputedStyle(row).color"
-    red = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--bad')")
-    assert rows.first.get_attribute("class") == "slower"
-    page.evaluate("document.body.style.color = 'var(--bad)'")
-    assert rows.first.evaluate(colour) == page.locator("body").evaluate(colour), red
-    page.evaluate("document.body.style.color = ''")
-    assert page.locator("#ratios td.bad").count() == 1
 
 
 def test_strings_of_a_journal_do_not_run(seen, tmp_path):

@@ -1,7 +1,5 @@
 """The history in Chromium: from the list to charts, with nothing fetched from elsewhere."""
 
-from pathlib import Path
-
 import pytest
 
 from browsing import Tabs, require_accessible
@@ -52,21 +50,6 @@ def test_from_the_list_to_charts_of_two_runs(seen, address):
     assert seen.said == []
     assert all(url.startswith(address) for url in seen.requests)
     assert len(seen.requests) == 4
-
-
-def test_a_journal_can_be_kept(seen, address):
-    page = choose(seen, address)
-    # Another test has opened this run's page: Chromium need not compile its script again.
-    page.get_by_role("row").filter(has_text="ctas8.jsonl").get_by_role("link").click()
-    page.wait_for_selector("html[data-ready=yes]")
-    for name, suffix in (("Journal", "jsonl"), ("CSV", "csv"), ("JSON", "json")):
-        with page.expect_download() as download:
-            page.get_by_role("navigation").get_by_role("link", name=name, exact=True).click()
-        assert download.value.suggested_filename.endswith(f".{suffix}")
-        if suffix == "jsonl":
-            kept = Path(download.value.path()).read_bytes()
-            assert kept == (RUNS / "ctas8.jsonl").read_bytes()
-    assert seen.said == []
 
 
 def test_filters_work_without_a_script(browser, address):

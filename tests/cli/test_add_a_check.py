@@ -17,7 +17,7 @@ LIST = "src/cclmark_fleet/hosts/checks/__init__.py"
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    """A directory with a copy of the package to which the page was applied."""
+    """A copy of the package to which the page was applied, which follows the rules of the code."""
     root = copy_of_package(tmp_path_factory.mktemp("extended"))
     (check, (text,)), (listed, (imported, line)) = blocks_of(PAGE)
     assert listed == LIST
@@ -25,12 +25,11 @@ def package(tmp_path_factory):
     (root / check.removeprefix("src/")).write_text(text)
     file = root / LIST.removeprefix("src/")
     old = file.read_text()
-    for place, addition in (("\n#: In the order of lists", f"{imported}"), (")\nIDS:", line)):
+    for place, addition in (("\n#: In the order of lists", f"\n{imported}"), (")\nIDS:", line)):
         assert old.count(place) == 1
-        old = old.replace(
-            place, f"{addition}{place}" if place[0] == ")" else f"\n{addition}{place}"
-        )
+        old = old.replace(place, f"{addition}{place}")
     file.write_text(old)
+    require_style(root, [check], "tests/repository/test_names.py")
     return root
 
 
@@ -58,9 +57,3 @@ def test_the_new_check_fails_passes_and_cannot_tell(package, tmp_path):
     assert passed["state"] == "pass"
     unknown = judged(package, tmp_path, base(), code=0)
     assert (unknown["state"], unknown["needs"]) == ("unknown", "swapon --show")
-
-
-def test_the_page_follows_the_rules_of_the_code(package):
-    """Style, names and options are what the project's own tests require."""
-    (created, _), _ = blocks_of(PAGE)
-    require_style(package, [created], "tests/repository/test_names.py")

@@ -13,36 +13,32 @@ from places import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-kind.md"
 MOST_FILES = 10  # a room, the list of kinds and the table of commands
-
-
-def extend_kinds(text: str, imported: str, line: str) -> str:
-    """The list of kinds with the import and the line of the page."""
-    for place, addition in (
-        ("from cclmark.kinds.collective import", imported),
-        (")\nKINDS: ", line),
-    ):
-        assert text.count(f"\n{place}") == 1
-        text = text.replace(f"\n{place}", f"\n{addition}{place}")
-    return text
+#: The ends of lines of existing files behind which the page adds its own.
+PLACES = {
+    "src/cclmark/kinds/registry.py": (
+        "\nfrom cclmark.kinds.collective import",
+        "\n)\nKINDS: ",
+    ),
+    "src/cclmark/cli/commands.py": ("        **_COLLECTIVES,\n",),
+}
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """A directory with a copy of the package to which the page was applied."""
     root = copy_of_package(tmp_path_factory.mktemp("extended"))
-    copy = root / "cclmark"
     for path, blocks in blocks_of(PAGE):
-        file = copy / path.removeprefix("src/cclmark/")
-        if not file.exists():
+        file = root / path.removeprefix("src/")
+        if path not in PLACES:
             file.parent.mkdir(exist_ok=True)
             file.write_text(blocks[0])
-        elif file.name == "registry.py":
-            file.write_text(extend_kinds(file.read_text(), *blocks))
-        else:
-            (line,) = blocks
-            text = file.read_text()
-            assert text.count("**_COLLECTIVES,\n") == 1
-            file.write_text(text.replace("**_COLLECTIVES,\n", f"**_COLLECTIVES,\n{line}"))
+            continue
+        text = file.read_text()
+        for place, addition in zip(PLACES[path], blocks, strict=True):
+            assert text.count(place) == 1
+            line = place.removeprefix("\n")
+            text = text.replace(line, f"{addition}{line}", 1)
+        file.write_text(text)
     return root
 
 
@@ -56,16 +52,11 @@ def extended(package, tmp_path):
     return run
 
 
-def test_the_page_names_few_files():
-    paths = [path for path, _ in blocks_of(PAGE)]
-    assert len(paths) == len(set(paths)) <= MOST_FILES
-    existing = {path for path in paths if (REPOSITORY / path).exists()}
-    assert existing == {"src/cclmark/kinds/registry.py", "src/cclmark/cli/commands.py"}
-
-
-def test_the_page_follows_the_rules_of_the_code(package):
+def test_the_page_names_few_files_and_follows_the_rules_of_the_code(package):
     """Style, names and options are what the project's own tests require."""
     paths = [path for path, _ in blocks_of(PAGE)]
+    assert len(paths) == len(set(paths)) <= MOST_FILES
+    assert {path for path in paths if (REPOSITORY / path).exists()} == PLACES.keys()
     require_style(package, paths, "tests/repository/test_names.py", "tests/options/test_options.py")
 
 

@@ -13,12 +13,14 @@ from patience import scaled
 from places import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "extend" / "add-a-launcher.md"
-MOST_FILES = 3
 TABLE = "# In order of precedence, inner launchers first"
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
+    files = re.findall(r"^## \d\. .*`([^`]+)`$", PAGE.read_text(), re.MULTILINE)
+    assert len(files) <= 3
+    assert all((REPOSITORY / file).is_file() for file in files)
     root = copy_of_package(tmp_path_factory.mktemp("extended"))
     [(path, (function, row))] = blocks_of(PAGE)
     file = root / path.removeprefix("src/")
@@ -29,12 +31,6 @@ def package(tmp_path_factory):
         text.replace('    "torchrun": _torchrun,\n', f'    "torchrun": _torchrun,\n{row}')
     )
     return root
-
-
-def test_the_page_names_few_files():
-    files = re.findall(r"^## \d\. .*`([^`]+)`$", PAGE.read_text(), re.MULTILINE)
-    assert len(files) <= MOST_FILES
-    assert all((PAGE.parents[2] / file).is_file() for file in files)
 
 
 def test_processes_of_the_new_launcher_measure_together(package, tmp_path):

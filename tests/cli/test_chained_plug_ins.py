@@ -6,14 +6,13 @@
 import re
 
 import pytest
-from test_explain import EAGER, VERSIONS, choices
+from test_explain import EAGER, VERSIONS
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
 
 GROUP, COLLECTIVE, KERNEL, ALL = 1, 2, 64, 0xFFFF
-RING_LL128_7 = "117"  # what the other tuner chooses
 BEFORE_PROFILERS = 22100
-OLDER, NEWER = "22700", "22809"
+OLDER, NEWER = 22700, 22809
 # One type, a type whose parent is ignored, and none. What is left out by a mask does not depend on
 # the interface.
 MASKS = [(OLDER, KERNEL, GROUP), (OLDER, ALL, COLLECTIVE), (NEWER, 0, 0)]
@@ -23,53 +22,50 @@ class Bench:
     """Runs a program with plug-ins and reads what each one received."""
 
     def __init__(self, cclmark, fake_cuda, directory):
-        self.cclmark = cclmark
-        self.fake_cuda = fake_cuda
-        self.directory = directory
+        self._cclmark = cclmark
+        self._fake_cuda = fake_cuda
+        self._directory = directory
         self.plugins = fake_cuda.nccl.parent / "plugins"
         self.other = str(self.plugins / "libnccl-profiler-other.so")
-        self.run = None
 
-    def env(self, name, **more):
-        more.setdefault("CCLMARK_FAKE_NCCL_VERSION", "22809")
-        more.setdefault("NCCL_DEBUG", "WARN")
-        return self.fake_cuda.env(
-            CCLMARK_PLUGIN_LOG=str(self.directory / f"{name}.log"),
-            CCLMARK_FAKE_OTHER_FILE=str(self.directory / f"{name}.other"),
+    def _received(self, version, profiler, tuner, **more):
+        """The lines that the other plug-in wrote in each process; and the logs of cclmark's."""
+        for file in self._directory.glob("run.*"):
+            file.unlink()
+        env = self._fake_cuda.env(
+            NCCL_PROFILER_PLUGIN=profiler,
+            NCCL_TUNER_PLUGIN=tuner,
+            NCCL_DEBUG="WARN",
+            CCLMARK_FAKE_NCCL_VERSION=str(version),
+            CCLMARK_PLUGIN_LOG=str(self._directory / "run.log"),
+            CCLMARK_FAKE_OTHER_FILE=str(self._directory / "run.other"),
             **more,
         )
+        run = self._cclmark("all_reduce", *EAGER, env=env)
+        assert [result.status for result in run.journal.results] == ["ok"] * 3
+        texts = [path.read_text() for path in self._directory.glob("run.other-*")]
+        logs = [read_plugin_log(path) for path in self._directory.glob("run.log-*")]
+        return sorted(text.splitlines() for text in texts), logs
 
-    def received(self, name):
-        """The lines that the other plug-in wrote in each process."""
-        texts = [path.read_text() for path in self.directory.glob(f"{name}.other-*")]
-        return sorted(text.splitlines() for text in texts)
-
-    def alone(self, other="", operation="all_reduce", **more):
+    def alone(self, other="", version=NEWER, **more):
         """What the other plug-in receives if it is the only one."""
         other = other or self.other
-        env = self.env("alone", NCCL_PROFILER_PLUGIN=other, NCCL_TUNER_PLUGIN=other, **more)
-        self.cclmark(operation, *EAGER, env=env)
-        return self.received("alone")
+        return self._received(version, other, other, **more)[0]
 
-    def chained(self, other="", operation="all_reduce", **more):
-        """What it receives from cclmark's plug-in, and the logs of that one."""
-        names = {"CCLMARK_PLUGIN_PROFILER": other or self.other}
-        names["CCLMARK_PLUGIN_TUNER"] = other or self.other
-        return self.own(operation, **(names | more))
+    def own(self, version=NEWER, **more):
+        """What others receive from cclmark's plug-in, and its logs."""
+        found = self._received(version, *[str(plugin_path())] * 2, **more)
+        assert len(found[1]) == 2
+        return found
 
-    def own(self, operation="all_reduce", **more):
-        own = str(plugin_path())
-        names = {"NCCL_PROFILER_PLUGIN": own, "NCCL_TUNER_PLUGIN": own}
-        for file in self.directory.glob("both.*"):
-            file.unlink()
-        self.run = self.cclmark(operation, *EAGER, env=self.env("both", **(names | more)))
-        assert [result.status for result in self.run.journal.results] == ["ok"] * 3
-        logs = [read_plugin_log(path) for path in self.directory.glob("both.log-*")]
-        assert len(logs) == 2
-        return self.received("both"), logs
+    def chained(self, other="", version=NEWER, **more):
+        """The same of one plug-in that is a profiler and a tuner."""
+        names = ("CCLMARK_PLUGIN_PROFILER", "CCLMARK_PLUGIN_TUNER")
+        return self.own(version, **dict.fromkeys(names, other or self.other), **more)
 
-    def shown(self, code=0):
-        return self.cclmark("plugin", *map(str, self.directory.glob("both.log-*")), code=code)
+    def shown(self):
+        logs = map(str, self._directory.glob("run.log-*"))
+        return self._cclmark("plugin", *logs).out
 
 
 @pytest.fixture
@@ -77,17 +73,13 @@ def bench(cclmark, fake_cuda, tmp_path):
     return Bench(cclmark, fake_cuda, tmp_path)
 
 
-def without_other_processes(received):
-    """Operations for other processes have parents there, which cannot be translated here."""
-    return [
-        [re.sub(r"in -?\d+ of another", "of another", line) for line in one] for one in received
-    ]
-
-
 def assert_same(alone, both):
     assert len(alone) == len(both) == 2
-    assert not [line for one in alone + both for line in one if "ERROR" in line]
-    assert without_other_processes(both) == without_other_processes(alone)
+    lines = [line for one in alone + both for line in one]
+    assert not [line for line in lines if "ERROR" in line]
+    # Operations for other processes have parents there, which cannot be translated here.
+    without = [[re.sub(r"in -?\d+ of another", "", it) for it in one] for one in alone + both]
+    assert without[:2] == without[2:]
     remote = [line for one in both for line in one if "of another" in line]
     assert all(" in 0 of another process" in line for line in remote)
 
@@ -99,11 +91,9 @@ def chosen(log):
 # One version for each interface of profilers; that of tuners has a test below.
 @pytest.mark.parametrize("version", [BEFORE_PROFILERS, 22300, 22700, 22809, 22902, 23102])
 def test_the_other_one_receives_what_it_receives_alone(bench, version):
-    alone = bench.alone(CCLMARK_FAKE_NCCL_VERSION=str(version))
-    both, logs = bench.chained(
-        CCLMARK_FAKE_NCCL_VERSION=str(version), CCLMARK_PLUGIN_EVENTS="steps"
-    )
-    assert_same(alone, both)
+    both, logs = bench.chained(version=version, CCLMARK_PLUGIN_EVENTS="steps")
+    shown = bench.shown() if version > BEFORE_PROFILERS else ""
+    assert_same(bench.alone(version=version), both)
     profiler, tuner = VERSIONS.get(version, (0, 2))
     assert tuner < 6 or "chunk" in both[0]
     for log in logs:
@@ -121,49 +111,19 @@ def test_the_other_one_receives_what_it_receives_alone(bench, version):
     if profiler:
         starts = [line for line in both[0] if line.startswith("start")]
         assert any("type 2 in" in line and "type 2 in 0" not in line for line in starts)
-        shown = bench.shown().out
         assert f"other.so is called too, by interface version {profiler}\n" in shown
         assert shown.count("is called too") == 2
 
 
 @pytest.mark.parametrize(("version", "mask", "ignored"), MASKS)
 def test_each_one_receives_the_types_that_it_asked_for(bench, version, mask, ignored):
-    more = {
-        "CCLMARK_FAKE_NCCL_VERSION": version,
-        "CCLMARK_FAKE_OTHER_MASK": str(mask),
-        "CCLMARK_FAKE_OTHER_IGNORES": str(ignored),
-    }
-    alone = bench.alone(**more)
+    masks = {"CCLMARK_FAKE_OTHER_MASK": mask, "CCLMARK_FAKE_OTHER_IGNORES": ignored}
+    more = {"version": version} | {name: str(own) for name, own in masks.items()}
     both, logs = bench.chained(**more)
-    assert_same(alone, both)
+    assert_same(bench.alone(**more), both)
     for log in logs:
         assert len(chosen(log)) == len(log.cost_tables) >= 3
         assert {"kernel channel", "proxy step"}.isdisjoint(one.kind for one in log.events)
-
-
-# One version for each interface of tuners: the test above has all of profilers.
-@pytest.mark.parametrize("version", [BEFORE_PROFILERS, 22300, 22700, 22902, 23102])
-def test_the_other_tuner_decides(bench, version):
-    env = bench.env(
-        "both",
-        CCLMARK_FAKE_NCCL_VERSION=str(version),
-        CCLMARK_FAKE_OTHER_CHOICE=RING_LL128_7,
-        NCCL_TUNER_PLUGIN=bench.other,
-    )
-    run = bench.cclmark("all_reduce", *EAGER, "--explain", env=env)
-    source = "log" if version == BEFORE_PROFILERS else "plug-in"
-    assert choices(run) == [("ring", "LL128", 7, source)] * 3
-    assert run.err.count(f"another tuner plug-in is set (NCCL_TUNER_PLUGIN={bench.other})") == 1
-    for result in run.journal.results:
-        assert result.explanation.reason == ""
-        if version > BEFORE_PROFILERS:  # before it decided
-            assert result.explanation.predicted_s["RING LL128"] > 1e-6
-
-
-def test_errors_of_the_other_tuner_reach_nccl(bench):
-    _, logs = bench.chained(CCLMARK_FAKE_OTHER_RESULT="5")
-    assert "getCollInfo returned 5" in bench.run.err
-    assert all(len(log.cost_tables) >= 3 for log in logs)
 
 
 def test_an_older_plug_in_is_used_by_its_interface(bench):
@@ -183,7 +143,7 @@ def test_names_are_searched_as_nccl_does(bench, tmp_path):
     (tmp_path / "libnccl-tuner.so").symlink_to(bench.other)
     paths = {
         "LD_LIBRARY_PATH": f"{tmp_path}:{bench.plugins}",
-        "CCLMARK_FAKE_OTHER_CHOICE": RING_LL128_7,
+        "CCLMARK_FAKE_OTHER_CHOICE": "117",  # ring LL128
     }
     both, logs = bench.own(CCLMARK_PLUGIN_PROFILER="other", **paths)
     assert any("start" in line for line in both[0])

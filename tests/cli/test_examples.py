@@ -35,20 +35,22 @@ def test_every_command_has_examples(name):
     assert any(one.examples for one in inner)
 
 
-def test_the_page_has_the_examples_and_topics():
-    page = MAKE["PAGE"].read_text(encoding="utf-8")
-    assert page == MAKE["with_topics"](page), "python docs/reference/make.py writes the page anew"
+HELP = [(page, MAKE["with_help"]) for page in sorted(MAKE["PAGE"].parent.glob("*.md"))]
+FIELDS = REPOSITORY / "docs" / "reference" / "fields.md"
 
 
-@pytest.mark.parametrize("page", sorted(MAKE["PAGE"].parent.glob("*.md")), ids=lambda one: one.stem)
-def test_help_texts_of_pages_are_current(page):
+@pytest.mark.parametrize(
+    ("page", "made"),
+    [
+        (MAKE["PAGE"], MAKE["with_topics"]),
+        (MAKE["FINDINGS_PAGE"], MAKE["with_findings"]),
+        (FIELDS, lambda text: MAKE["fields_page"]()),
+        *HELP,
+    ],
+)
+def test_pages_have_the_current_help_topics_findings_and_fields(page, made):
     text = page.read_text(encoding="utf-8")
-    assert text == MAKE["with_help"](text), "python docs/reference/make.py writes the page anew"
-
-
-def test_the_page_of_findings_has_every_rule():
-    page = MAKE["FINDINGS_PAGE"].read_text(encoding="utf-8")
-    assert page == MAKE["with_findings"](page), "python docs/reference/make.py writes the page anew"
+    assert text == made(text), "python docs/reference/make.py writes the page anew"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +69,3 @@ def test_the_examples_for_the_host_run(cclmark, line):
     run = cclmark(*arguments, code=codes)
     assert run.code == 0 or "no operation ran entirely beside the other work" in run.message
     assert run.out or run.written()
-
-
-def test_the_page_of_fields_is_current():
-    page = (REPOSITORY / "docs" / "reference" / "fields.md").read_text()
-    assert page == MAKE["fields_page"](), "python docs/reference/make.py writes the page anew"

@@ -9,10 +9,9 @@ from vendors import CNCL, MACA, MUSA, RCCL
 from fake_libraries import fake_library
 
 COPIES = ("p2p", "-b", "64K", "-t", "CE", "--max-time", "0.02")
-COPY_US = 2000
 
 
-@pytest.mark.parametrize("copy_us", [0, COPY_US])
+@pytest.mark.parametrize("copy_us", [0, 2000])
 def test_launches_bound_the_time_of_copies_that_are_not_held(cclmark, copy_us) -> None:
     only = ("-p", "uniBw", "-j", "1", "-r", "20", "--gate", "events")
     env = MACA.env(CCLMARK_FAKE_COPY_US=str(copy_us))
@@ -22,14 +21,7 @@ def test_launches_bound_the_time_of_copies_that_are_not_held(cclmark, copy_us) -
     if copy_us:
         # A launch takes microseconds: it is hidden behind the copy before.
         assert summary.launch_s < 0.1 * summary.time_s
-    least_s = min(
-        one - other
-        for rows in zip(found.samples.device_s, found.samples.launch_s, strict=True)
-        for one, other in zip(*rows, strict=True)
-    )
     assert summary.time_s >= copy_us * 1e-6
-    assert least_s <= summary.time_s
-    assert run.journal.header.settings.gate == "events"
     if not copy_us:
         assert "launches are at most" in run.out
         assert "≥: a bound" in run.out

@@ -19,29 +19,17 @@ def own_sources(source):
     made.close()
 
 
-@pytest.fixture(scope="module")
-def own_source(own_sources):
-    return own_sources.of([])
+def test_it_says_and_returns_the_same(own_sources, tag, tmp_path):
+    for arguments, code in (("report absent.jsonl", 2), ("all_reduce --devices musa:0", 3)):
+        words = arguments.split()
+        forked = launch(tag, tmp_path, *words, code=code, source=own_sources)
+        started = launch(tag, tmp_path, *words, code=code)
+        assert forked.err
+        assert (forked.out, forked.err) == (started.out, started.err)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("references",), 0),
-        (("report", "absent.jsonl"), 2),
-        (("all_reduce", "--devices", "musa:0"), 3),
-        (("all_reduce", "--devices", "host:2", "-b", "1M", "-e", "1K"), 2),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
-)
-def test_it_says_and_returns_the_same(own_sources, tag, tmp_path, arguments, code):
-    forked = launch(tag, tmp_path, *arguments, code=code, source=own_sources)
-    started = launch(tag, tmp_path, *arguments, code=code)
-    assert forked.out + forked.err
-    assert (forked.out, forked.err) == (started.out, started.err)
-
-
-def test_another_start_is_not_forked(own_source, monkeypatch):
+def test_another_start_is_not_forked(own_sources, monkeypatch):
+    own_source = own_sources.of([])
     assert own_source.suits(dict(os.environ))
     assert own_source.suits({**os.environ, "CCLMARK_JOURNAL_DIR": "x", "COLUMNS": "9"})
     assert not own_source.suits({**os.environ, "PYTHONUTF8": "0"})

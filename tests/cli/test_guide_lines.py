@@ -62,7 +62,7 @@ def ppu_smi(tmp_path) -> Path:
 
 @pytest.fixture
 def ppus(fake_cuda, ppu_smi) -> dict[str, str]:
-    """The environment of the guide's machine: eight PPUs, their compiler and their tool."""
+    """The guide's machine."""
     return PCCL.env(
         CCLMARK_FAKE_DEVICES="8",
         PATH=f"{ppu_smi}:{os.environ['PATH']}",
@@ -89,28 +89,11 @@ def test_lines_of_the_guide_of_copies(cclmark, ppus, line):
         rows = [row.split() for row in matrix.splitlines() if row.startswith("DEV")]
         assert [len(row) for row in rows] == [9] * 8
         assert not any("/" in cell for row in rows for cell in row)  # n/a
-
-
-def test_the_guides_command_on_eight_ppus(cclmark, ppu_smi) -> None:
-    """Bandwidths, shares of the link limit, and paths over other devices, which are measured."""
-    path = f"{ppu_smi}:{os.environ['PATH']}"
-    run = cclmark(
-        *("p2pBandwidthLatencyTest", "--num_gpus=8", "--num_elems=16384", "--p2p_type=CE"),
-        *("--perf=uniBw", "--p2p_direction=write", "--display_ur=1", "--max-time", "0.002"),
-        env=PCCL.env(CCLMARK_FAKE_DEVICES="8", PATH=path),
-    )
-    blocks = run.out.split("\n(EnabledP2P")
-    assert "P2P Connectivity & minPath Matrix" in blocks[0]
-    first = next(line for line in blocks[0].splitlines() if line.startswith("DEV0"))
-    assert first.split() == ["DEV0", "0", "1", "1", "1", "2", "2", "2", "1"]
-    rates, shares = (block.splitlines() for block in blocks[1:3])
-    assert "Bandwidth Matrix" in rates[1] and "Utilization Ratio Matrix" in shares[1]
-    of_first = [line.split() for line in (rates[3], shares[3])]
-    assert "n/a" not in of_first[0]  # routed pairs too
-    assert "?" not in of_first[1]
-    relations = {(one.first, one.second): one for one in run.journal.header.relations}
-    assert (relations[0, 1].kind, relations[0, 1].limit_bytes_per_s) == ("ICN1", 50e9)
-    assert relations[0, 4].limit_bytes_per_s == 100e9  # over devices 3 and 7, as in the guide
+    if "--display_ur=1" in words:
+        assert re.search(r"minPath Matrix\n(?:.*\n)*?DEV0 +0 +1 +1 +1 +2 +2 +2 +1 *\n", run.out)
+        relations = {(one.first, one.second): one for one in run.journal.header.relations}
+        assert (relations[0, 1].kind, relations[0, 1].limit_bytes_per_s) == ("ICN1", 50e9)
+        assert relations[0, 4].limit_bytes_per_s == 100e9  # over devices 3 and 7, as in the guide
 
 
 def test_lines_of_the_page_are_these():
@@ -134,47 +117,44 @@ FLAGCX_MACHINES = {
 }
 
 
+FLAGCX_WORDS = (*FLAGCX_LINE.split(), "--ccl", "flagcx", "-e", "512K", "-n", "2", "-w", "1")
+
+
+def on_machine(fake_cuda, machine):
+    """The environment of a process on one of them."""
+    runtime, vendor, library, variable, file = FLAGCX_MACHINES[machine]
+    return (fake_cuda.env() if runtime == "cuda" else {}) | {
+        "CCLMARK_FLAGCX_LIBRARY": str(fake_library(library)),
+        "CCLMARK_FAKE_FLAGCX_VENDOR": vendor,
+        variable: str(fake_library(file)),
+    }
+
+
 @pytest.mark.parametrize("machine", FLAGCX_MACHINES)
 def test_the_line_of_the_guide_of_flagcx(cclmark, fake_cuda, machine):
-    runtime, vendor, library, variable, file = FLAGCX_MACHINES[machine]
+    runtime, *_ = FLAGCX_MACHINES[machine]
     run = cclmark(
-        *FLAGCX_LINE.split(),
-        *("--devices", f"{runtime}:0-1", "--ccl", "flagcx", "--format", "flagcx", "-g", "2"),
-        *("-e", "512K", "-n", "2", "-w", "1"),
-        env=(fake_cuda.env() if runtime == "cuda" else {})
-        | {
-            "CCLMARK_FLAGCX_LIBRARY": str(fake_library(library)),
-            "CCLMARK_FAKE_FLAGCX_VENDOR": vendor,
-            variable: str(fake_library(file)),
-        },
+        *FLAGCX_WORDS,
+        *("--devices", f"{runtime}:0-1", "--format", "flagcx", "-g", "2"),
+        env=on_machine(fake_cuda, machine),
     )
-    line = re.compile(
-        r"Comm size: (\d+) bytes; Elapsed time: [\d.]+ sec; Algo bandwidth: [\d.]+ GB/s; "
-        r"Bus bandwidth: [\d.]+ GB/s"
-    )
-    sizes = [int(found[1]) for one in run.out.splitlines() if (found := line.fullmatch(one))]
-    assert sizes == [131072, 262144, 524288]
+    sizes = re.findall(r"^Comm size: (\d+) bytes; Elapsed time: ", run.out, re.MULTILINE)
+    assert sizes == ["131072", "262144", "524288"]
     assert {one.verification.wrong for one in run.journal.results} == {0}
     assert {device.runtime for device in run.journal.header.devices} == {runtime}
 
 
 def test_the_line_of_the_guide_of_flagcx_between_two_vendors(fake_cuda, tag, tmp_path):
     """The guide's mpirun starts a process for an A800 and one for a C550, which FlagCX joins."""
-    words = (*FLAGCX_LINE.split(), "--ccl", "flagcx", "-g", "1", "-e", "512K", "-n", "2", "-w", "1")
     launched = {"WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     launched |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     processes = []
     for rank, machine in enumerate(("A800", "C550")):
-        runtime, vendor, library, variable, file = FLAGCX_MACHINES[machine]
-        env = (fake_cuda.env() if runtime == "cuda" else {}) | {
-            "CCLMARK_FLAGCX_LIBRARY": str(fake_library(library)),
-            "CCLMARK_FAKE_FLAGCX_VENDOR": vendor,
-            variable: str(fake_library(file)),
-            **{**launched, "RANK": str(rank), "GROUP_RANK": str(rank)},
-        }
+        env = on_machine(fake_cuda, machine) | launched
+        env |= {"RANK": str(rank), "GROUP_RANK": str(rank)}
         processes.append(
             subprocess.Popen(
-                [*PROGRAM, *words, "--journal", str(tmp_path / "run.jsonl")],
+                [*PROGRAM, *FLAGCX_WORDS, "-g", "1", "--journal", str(tmp_path / "run.jsonl")],
                 env=environment(tag, env),
                 cwd=tmp_path,
                 stdin=subprocess.DEVNULL,
@@ -185,7 +165,6 @@ def test_the_line_of_the_guide_of_flagcx_between_two_vendors(fake_cuda, tag, tmp
         )
     said = [process.communicate(timeout=scaled(60))[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], said
-    assert "mixed versions" not in said[0]
     journal = read_journal(tmp_path / "run.jsonl")
     assert [device.runtime for device in journal.header.devices] == ["cuda", "maca"]
     assert {(one.status, one.verification.wrong) for one in journal.results} == {("ok", 0)}
@@ -213,13 +192,3 @@ def test_lines_of_the_guide_of_hccl(cclmark, line):
     assert {one.status for one in run.journal.results} == {"ok"}
     page = (REPOSITORY / "docs" / "from" / "hccl-test.md").read_text()
     assert f"`{line}`" in page
-
-
-def test_the_line_of_hccl_in_its_own_format(cclmark):
-    (line, short), *_ = HCCL_LINES.items()
-    words = (*line.split()[1:], *short.split(), "-p", "8", "--format", "hccl")
-    run = cclmark(*words, env=HCCL.env(CCLMARK_FAKE_DEVICES="8", HCCL_BUFFSIZE="2048"))
-    rows = [row.split("|") for row in run.out.splitlines() if row.endswith("success")]
-    assert [int(row[0]) for row in rows] == [8, 16, 32, 64]
-    assert run.journal.header.environment["HCCL_BUFFSIZE"] == "2048"
-    assert len(run.journal.header.devices) == 8

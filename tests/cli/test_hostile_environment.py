@@ -102,22 +102,19 @@ def test_the_terminal_may_be_anything_and_the_directory_may_have_any_name(tag, t
 
 
 @pytest.mark.parametrize(
-    ("arguments", "is_text"),
+    ("arguments", "message"),
     [
-        (("--journal", b"j\xff.jsonl"), False),
-        ((b"-\xff",), False),
-        (("--devices", "host:2\x1b[2J"), True),
-        (("--devices", "host:[red]2[/red]"), True),
-        (("--devices", "host:\x9b2J"), True),
+        (("--journal", b"j\xff.jsonl"), b"is not UTF-8"),
+        (("--devices", "host:2\x1b[2J"), b""),
+        (("--devices", "host:\x9b2J"), b""),
     ],
 )
 def test_arguments_that_are_no_text_or_steer_terminals_are_refused(
-    tag, tmp_path, arguments, is_text
+    tag, tmp_path, arguments, message
 ):
-    devices = () if is_text else ON_HOST
-    ended = run_in(tmp_path, tag, *SWEEP, *devices, *arguments)
+    ended = run_in(tmp_path, tag, *SWEEP, *ON_HOST, *arguments)
     assert ended.returncode == 2
-    assert is_text or b"is not UTF-8" in ended.stderr
+    assert message in ended.stderr
     assert b"Traceback" not in ended.stderr
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", ended.stderr.decode())
     assert list(tmp_path.iterdir()) == []

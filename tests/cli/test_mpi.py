@@ -4,20 +4,16 @@
 its own; without them these tests are skipped.
 """
 
-import re
-import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from cclmark.work.operations import COLLECTIVES, DTYPE_BYTES
+from commands import wait_until
 from mpis import mpi_environment
-from patience import scaled, waits
 
-SHORT = ("--max-time", "0.02")
 SOON_S = 25.0
 RING = {
     "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
@@ -68,7 +64,6 @@ class TestEveryMpi:
             "the in-place reduce_scatter of MPI stores a rank's part at another offset",
         }
         moved = {one.case.dtype for one in measured if one.case.operation == "alltoall"}
-        assert moved == {one.case.dtype for one in results if one.case.count}
         assert moved == set(DTYPE_BYTES)
 
     def test_a_killed_rank_is_named(self, background, mpi):
@@ -85,36 +80,17 @@ class TestEveryMpi:
         ), ended.err
         assert run.read().footer.exit_code == 4
 
-    def test_a_stopped_rank_is_named(self, background):
-        # Of two ranks, as the others poll until the deadline.
-        run = background(
-            *ENDLESS, "--devices", "host:2", "-N", "0", *waits(2), env=mpi_environment("openmpi")
-        )
-        pids = run.wait_for_ranks(1)
-        run.signal(pids[1], signal.SIGSTOP)
-        ended = run.finish(SOON_S, code=4)
-        assert f"rank 1 (host:1, pid {pids[1]}) is stopped" in ended.err
-
 
 def test_under_the_users_mpirun_the_ranks_that_measured_explain(started, tmp_path):
     """Its MPI supports no second process for a rank. A resumed run cannot explain what the earlier
     run measured, and keeps what that one explained.
     """
-    one = ("--devices", "host:2", "-b", "1K", "-e", "1K", "--ccl", "mpi", *SHORT)
-    run = started("explain", "all_reduce", *one)
-    assert (run.code, run.message) == (0, "")
-    for result in run.journal.results:
-        assert result.explanation.source == "unknown"
-        assert "does not report which algorithm ran" in result.explanation.reason
-    assert re.search(r"^ +1 KiB  unknown: ", run.out, re.MULTILINE)
-
+    one = ("--devices", "host:2", "-b", "1K", "-e", "1K", "--ccl", "mpi", "--max-time", "0.02")
     chosen = started("all_reduce", *one, "--explain", env=RING)
     for result in chosen.journal.results:
         found = result.explanation
         assert (found.source, found.kernel, found.algorithm) == ("variables", "ring", "ring")
     assert "what ran (the library's variables: selected, not observed)\n" in chosen.out
-    assert "mpi, connections: unknown: mpi has no interface" in chosen.out
-
     header, result, _, explanation, *_ = chosen.journal_path.read_bytes().splitlines(True)
     assert b'"type":"explanation"' in explanation
     sources = {}
@@ -130,33 +106,11 @@ def test_under_the_users_mpirun_the_ranks_that_measured_explain(started, tmp_pat
     assert "1 case is not explained: " in run.err
 
 
-@pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize("name", ["openmpi", "system"])
-def test_it_ends_well_beside_torch(cclmark, name, tmp_path):
-    """Without numpy torch keeps an error of its import, and with it everything that was alive then.
-    Open MPI 4, which is none of the wheels, tells of ranks that have not ended MPI.
-    """
-    missing = "raise ModuleNotFoundError('there is none here', name='numpy')"
-    (tmp_path / "numpy.py").write_text(missing)
-    if name == "system" and shutil.which("mpirun") is None:
-        pytest.skip("there is no mpirun on PATH")
-    run = cclmark(
-        *("all_gather", "--ccl", "mpi,torch:gloo", "--devices", "host:1", "-b", "4K", "-e", "4K"),
-        *SHORT,
-        env={"PYTHONPATH": str(tmp_path)} | ({} if name == "system" else mpi_environment(name)),
-    )
-    assert {result.status for result in run.journal.results} == {"ok"}
-    assert "mpirun printed" not in run.err
-
-
 def test_ranks_die_with_a_killed_launcher(background):
     run = background(*ENDLESS, "-N", "0", env=mpi_environment("openmpi"))
     run.wait_for_ranks(1)
     run.signal(run.process.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + scaled(SOON_S)
-    while run.workers() and time.monotonic() < deadline_s:
-        time.sleep(0.05)
-    assert run.workers() == []
+    wait_until(lambda: run.workers() == [], "no rank is left")
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ import cclmark
 import cclmark as api  # beside the fixture of this name
 from cclmark.base.errors import MissingError, UsageError
 from commands import completed
-from goldens import refusal, require_outcomes
 from places import REPOSITORY
 from ports import free_port
+from samples import edited
 
 PAGE = REPOSITORY / "docs" / "reference" / "python.md"
 EXPLAINED = 'cclmark.measure_options("all_reduce") explains all'
@@ -77,14 +77,6 @@ def test_a_run_has_its_rows_its_verdict_and_its_texts(run, cclmark):
     assert "<script" not in shown
 
 
-def test_wrong_data_is_the_first_finding():
-    found = cclmark.measure("all_reduce", inject="corrupt:rank=1,index=3", **SMALL)
-    assert found.findings[0].severity == "bad"
-    assert "✗" in repr(found)
-    assert "wrong" in found.findings[0].sentence
-    assert any(row.status == "wrong" for row in found.rows)
-
-
 def test_runs_are_compared(run):
     again = cclmark.open(run.path)
     found = run.compare(again)
@@ -92,6 +84,8 @@ def test_runs_are_compared(run):
     assert repr(found).startswith("run against run\n")
     with pytest.raises(UsageError, match="at least one run"):
         cclmark.compare([], run)
+    with pytest.raises(MissingError, match="libcuda"):
+        cclmark.measure("all_reduce", devices="cuda:0")
 
 
 def test_an_interrupted_journal_is_partial(run, tmp_path):
@@ -101,46 +95,36 @@ def test_an_interrupted_journal_is_partial(run, tmp_path):
     assert cut.partial
     assert len(cut.rows) == 2
     assert any(one.severity != "good" for one in cut.findings)
-
-
-def test_wrong_requests_are_refused():
-    def error(arguments):
-        return refusal(eval, f"cclmark.measure({arguments})", {"cclmark": cclmark})
-
-    require_outcomes(Path(__file__).with_name("refused_calls.txt"), error)
-    with pytest.raises(MissingError, match="libcuda"):
-        cclmark.measure("all_reduce", devices="cuda:0")
+    failed = Path(run.path).read_bytes().replace(b'"status":"ok"', b'"status":"timeout"', 1)
+    (tmp_path / "failed.jsonl").write_bytes(edited(failed, lambda entry: True))
+    assert cclmark.open(tmp_path / "failed.jsonl").partial
 
 
 JOURNALS = REPOSITORY / "tests" / "journals"
 TINY = {**HOST, "max_time_s": 0.05}
-SIZED = {"sizes": "64", **TINY}
-INLINE = "CCLMARK_SHM_INLINE_BYTES"
-TUNED = {"settings": INLINE, "budget": "1s", "output": "tuned", "max_time_s": 0.01}
+TUNED = {
+    "settings": "CCLMARK_SHM_INLINE_BYTES",
+    "budget": "1s",
+    "output": "tuned",
+    "max_time_s": 0.01,
+}
 OF_OTHER_KINDS = [
     ("all_reduce", {"sizes": "64", "pieces": "1,2", **TINY}, "pieces"),
     ("p2p", {"sizes": "64K", "perf": "uniBw", "kernel": "ca-wb-x", "warmup": 0, **TINY}, "p2p"),
-    ("overlap all_reduce", {"sizes": "64K", "rounds": 2, **HOST}, "overlap"),
-    ("experiment all_reduce", {"bisect": f"{INLINE}=1:4:x2", **SIZED}, "experiment"),
     ("tune all_reduce", {"sizes": "64", **TUNED, **HOST}, "tune"),
     (f"replay {JOURNALS / 'profile.jsonl'}", {"gaps": "drop", "steps": 2, "warmup": 1}, "replay"),
     ("train", {"model": "tiny", "sequence": 16, "steps": 2, "warmup": 1, **HOST}, "train"),
-    ("torch check", {"only": "broadcast", **HOST}, "check"),
 ]
 
 
 @pytest.mark.parametrize(("line", "options", "kind"), OF_OTHER_KINDS)
 def test_every_kind_is_measured_in_silence(capfd, monkeypatch, tmp_path, line, options, kind):
-    if line.startswith(("train", "torch")):
+    if line == "train":
         pytest.importorskip("torch")
     monkeypatch.chdir(tmp_path)
-    try:
-        found = cclmark.measure(*line.split(), journal="run.jsonl", **options)
-    except MissingError as error:  # while other tests have the processors
-        assert "no operation ran entirely beside the other work" in str(error)
-        found = cclmark.open("run.jsonl")
+    found = cclmark.measure(*line.split(), journal="run.jsonl", **options)
     assert (found.kind, found.name, found.path) == (kind, "run", Path("run.jsonl"))
-    assert kind == "overlap" or any(row.is_measured for row in found.rows)
+    assert any(row.is_measured for row in found.rows)
     assert found.header.command[: 1 + len(line.split())] == ["cclmark", *line.split()]
     out, err = capfd.readouterr()
     assert out == ""
@@ -167,6 +151,10 @@ def test_under_a_launcher_it_says_what_to_do(monkeypatch):
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=r"started by a launcher: use cclmark\.session"):
         cclmark.measure("all_reduce")
+    pytest.importorskip("torch")
+    wanted = r"call torch\.distributed\.init_process_group before"
+    with pytest.raises(UsageError, match=wanted), cclmark.session():
+        pass
 
 
 def test_importing_it_imports_nothing_else():
@@ -246,29 +234,13 @@ def test_the_program_of_the_page_and_one_with_errors_run_under_torchrun(tmp_path
     ]
 
 
-def test_without_process_group_it_says_what_to_do(monkeypatch):
-    pytest.importorskip("torch")
-    for name, value in LAUNCHED.items():
-        monkeypatch.setenv(name, value)
-    wanted = r"call torch\.distributed\.init_process_group before"
-    with pytest.raises(UsageError, match=wanted), cclmark.session():
-        pass
-
-
 def test_a_session_of_one_process_measures_as_usual():
     with cclmark.session() as session:
         found = session.measure("all_reduce", **SMALL)
     assert (session.rank, session.size, len(found.rows)) == (0, 1, 4)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        '"all_reduce", sizes="8:64K"',
-        '"experiment", "reduce", vary=["CCLMARK_SHM_INLINE_BYTES=0,4096"], sizes="8:64K"',
-    ],
-)
-def test_an_interruption_ends_the_program(tmp_path, call):
+def test_an_interruption_ends_the_program(tmp_path):
     (tmp_path / "program.py").write_text(
         """
 import cclmark, os, pathlib, signal, threading, time
@@ -279,38 +251,21 @@ def interrupt_when_there_are_results():
 threading.Thread(target=interrupt_when_there_are_results).start()
 try:
     for number in range(1000):
-        cclmark.measure(CALL, devices="host:2", journal=f"{number}.jsonl")
+        cclmark.measure("all_reduce", sizes="8:64K", devices="host:2", journal=f"{number}.jsonl")
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 print(len(cclmark.measure("all_reduce", sizes="8", devices="host:2", max_time_s=0.05).rows))
-""".replace("CALL", call)
+"""
     )
     done = completed([sys.executable, "program.py"], cwd=tmp_path, check=True)
     assert done.stdout == "interrupted\nTrue\n2\n"
-    journals = [cclmark.open(path) for path in tmp_path.glob("*.jsonl")]
-    assert journals
-    assert all(f'"{one.header.command[1]}"' in call for one in journals)
+    assert [cclmark.open(path) for path in tmp_path.glob("*.jsonl")]
 
 
-def test_an_item_that_failed_is_no_whole_run():
-    found = cclmark.measure("all_reduce", inject=["hang:rank=1,case=0"], timeout_s=2, **SMALL)
-    assert found.partial
-    assert [row.status for row in found.rows].count("timeout") == 1
-    assert not any(one.severity == "good" for one in found.findings)
-    assert any(one.sentence.startswith("Every measured output was") for one in found.findings)
-
-
-PLANS = [
-    ("alltoallv", "-b", "1K", "-e", "2K", "-i", "1K", "--pattern", "skew:4", "--seed", "7"),
-    ("all_reduce", "--like", "all_reduce_bench", "-e", "64K"),
-    ("reduce", "-b", "64", "-e", "64", "--inject", "delay:rank=1,ms=1", "-p", "2"),
-]
-
-
-@pytest.mark.parametrize("arguments", PLANS, ids=" ".join)
-def test_the_printed_call_measures_the_same(cclmark, arguments):
-    arguments = (*arguments, "--devices", "host:2", "--max-time", "0.05")
+def test_the_printed_call_measures_the_same(cclmark):
+    sizes = ("-b", "1K", "-e", "2K", "-i", "1K", "--max-time", "0.05")
+    arguments = ("alltoallv", *sizes, "--pattern", "skew:4", "--seed", "7", "--devices", "host:2")
     printed = cclmark(*arguments, "--print-plan")
     assert printed.out.startswith("cclmark.measure(")
     assert not printed.written()

@@ -273,15 +273,6 @@ OF_METHOD = Fields(
     noun="a sample",
     by_method=True,
 )
-#: Of what cannot fail, with another label.
-OF_CALLS = Fields(
-    [
-        Field("group_ranks", "Ranks.", lambda one: 2, "int", name="ranks"),
-        Field("bytes", "Bytes.", lambda one: 4, "int", gauge="bytes"),
-    ],
-    gauges="cclmark_calls",
-    labels=("group_ranks",),
-)
 
 
 def test_gauges_of_fields():
@@ -290,7 +281,6 @@ def test_gauges_of_fields():
     for fields, results in (
         (FIELDS, [sample(), sample("b", status="wrong"), died]),
         (OF_METHOD, [sample()]),
-        (OF_CALLS, [sample()]),
     ):
         series = Series(fields.metrics)
         for one in results:

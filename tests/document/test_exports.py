@@ -221,7 +221,6 @@ PAIRS, TRAIN = (read_journal(TESTS / "journals" / f"{name}.jsonl") for name in (
         ([SAMPLE, TRAIN], "csv", "steps", r"^a: only trainings and profiles have steps"),
         ([SAMPLE, PAIRS], "csv", "cases", "a contains cases, b contains"),
         ([SAMPLE, SAMPLE], "json", "cases", "json contains one complete run"),
-        ([SAMPLE], "pccl", "cases", "a contains cases, not supported by pccl: choose from"),
         ([PAIRS], "flagcx", "cases", "contains transfers, not .* choose from table, json"),
     ],
 )

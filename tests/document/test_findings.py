@@ -1,7 +1,6 @@
 """Findings as data: ids, evidence, gains and commands, the same in JSON, on pages and in Python."""
 
 import ast
-import json
 import re
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from msgspec.structs import replace
 
 import cclmark
 from cclmark.analysis.findings import comparisons, findings, is_staged, measured, settled
-from cclmark.api import Run
-from cclmark.document.blocks import SEVERITY_ORDER
 from cclmark.document.finding_rules import FINDINGS
 from cclmark.document.naming import NamedRun
 from cclmark.document.peaks import peaks_of
@@ -23,7 +20,6 @@ from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceTime, Imported
 from cclmark.kinds.registry import read_journal, report_kind
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.exports import replayed
 from cclmark.work.operations import OPERATIONS
 from experiments import QUIET, journal_of_trials, numbered
 from goldens import outline, require_stated
@@ -32,9 +28,6 @@ from reports import finding_lines, insights_on
 
 REPORTS = H200X4 / "report"
 DEVICE_TIMES = H200X4.parent / "h200x2" / "all_reduce.jsonl"
-JOURNALS = sorted(
-    [*(TESTS / "journals").glob("*.jsonl"), *REPORTS.glob("*.jsonl")], key=lambda path: path.name
-)
 
 
 def findings_of(journal):
@@ -56,20 +49,6 @@ def test_the_list_has_every_rule_and_no_other():
     assert first <= set(FINDINGS)
     composed = {f"{one}-as-reference" for one in ("slow-size", "falling-bandwidth")}
     assert set(FINDINGS) - composed <= texts
-
-
-@pytest.mark.parametrize("path", JOURNALS, ids=lambda path: path.stem)
-def test_every_finding_has_a_rule_and_json_has_the_same_in_the_same_order(path):
-    journal = read_journal(path)
-    stated = json.loads("".join(replayed(journal, "json")))["findings"]
-    if stated is None:  # of a soak
-        return
-    found = insights_on(journal)
-    assert {one.id for one in found} <= set(FINDINGS)
-    assert [one["id"] for one in stated] == [one.id for one in found]
-    assert [one["commands"] for one in stated] == [one.commands for one in found]
-    order = [SEVERITY_ORDER[one.severity] for one in found]
-    assert order == sorted(order)
 
 
 def collectives(keep=lambda one: True, change=lambda one, place: {}):
@@ -274,8 +253,11 @@ def test_the_table_of_peaks():
     timed = replace(results[0], device=DeviceTime(None, replace(ONE.summary, time_s=1e-6)))
     other = {"imported": Imported("nccl-tests", "", figure="the mean")}
     first = run("a", of())
+    cycles = [replace(barrier, cycle=cycle) for cycle in range(3)]
     found = {
         "one run": [run("a", *results, barrier)],
+        "one of several cycles": [run("a", *cycles)],
+        "several cycles": [run("a", *cycles[:2]), run("b", *cycles)],
         "one with device times": [run("a", timed), run("b", *results[1:])],
         "tools with other definitions": [first, run("b", of(), **other)],
         "tools of which one measured nothing": [first, run("b", wrong(), **other)],
@@ -290,28 +272,6 @@ def test_the_table_of_peaks():
 
 COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
-
-
-def run_of(cycles, *, duration_s=0.0, operations=("all_reduce",)):
-    first = SAMPLE.results[0]
-    results = [
-        replace(first, cycle=cycle, case=replace(first.case, operation=operation))
-        for cycle in range(cycles)
-        for operation in operations
-    ]
-    settings = replace(SAMPLE.header.settings, cycles=cycles, duration_s=duration_s)
-    return Journal(replace(SAMPLE.header, settings=settings), results, footer=SAMPLE.footer)
-
-
-def test_peaks_of_several_operations_say_what_they_are_of():
-    both = ("all_reduce", "broadcast")
-    title = "Peak bus bandwidth and time of the smallest message"
-    assert f"{title}, first cycle\n" in Run(run_of(2, duration_s=9.0, operations=both), "").text()
-    assert f"{title}\n" in Run(run_of(1, operations=both), "").text()
-    runs = [NamedRun(str(cycles), run_of(cycles)) for cycles in (1, 2, 3)]
-    assert "cycles" not in str(peaks_of(runs[:1]).notes)
-    assert "Figures are medians of several cycles: 2." in peaks_of(runs[1:2]).notes
-    assert "Figures are medians of several cycles: 2 of 2, 3 of 3." in peaks_of(runs).notes
 
 
 # In place, some operations include a copy of the input.

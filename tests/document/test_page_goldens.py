@@ -104,11 +104,9 @@ def twice(first, second):
     return [NamedRun(name, journal, notes(of)) for name, journal, of in both]
 
 
-RCCL = reduced(lambda one: replace(one, case=replace(one.case, ccl="rccl")))
 WRONG_FIRST = reduced(lambda one: replace(one, status="wrong") if one.case == FIRST.case else one)
 SKIPPED = reduced(lambda one: replace(one, status="skipped", summary=None))
 ONE_SLOW = with_times(lambda _, row: [*row[:2], row[2] * 1.25, row[3]])
-VERY_MANY = with_times(lambda _, row: [row[0]] * 299 + [row[0] * 2])
 #: Runs of collectives, and the charts of them that are shown.
 COLLECTIVE_CHARTS = {
     "usual": (named(run=reduced()), "bandwidth time spread ranks"),
@@ -118,7 +116,6 @@ COLLECTIVE_CHARTS = {
     "skipped": (named(run=SKIPPED), "bandwidth ranks"),
     "slow-rank": (named(run=ONE_SLOW), "ranks"),
     "slow-at-one-size": (named(run=with_times(at_one_size)), "ranks"),
-    "very-many-ranks": (named(run=VERY_MANY), "ranks"),
     "late-rank": (named(run=reduced(late)), "ranks"),
     "gather": (named(run=reduced(operation="gather")), "ranks"),
     "on-processors": (named(run=reduced(of=AUTO, devices=on_processors(AUTO))), "ranks"),
@@ -127,10 +124,7 @@ COLLECTIVE_CHARTS = {
     "cycles": (named(run=CYCLES), "time"),
     "libraries": (named(run=LIBRARIES), "bandwidth ratio"),
     "two-runs": (named(monday=COLLECTIVES, tuesday=LIBRARIES), "bandwidth"),
-    # A run of one library is named by its name alone.
-    "one-library-each": (named(here=reduced(), there=RCCL), "bandwidth"),
     "references": (twice("A", "B"), "bandwidth"),
-    "one-reference": (twice("A", "A"), "bandwidth"),
     "explained": (named(run=explained()), "bandwidth time"),
 }
 
@@ -239,14 +233,7 @@ ON_HOST = dataclasses.replace(
     header=replace(COPIES.header, devices=on_processors(COPIES)),
     results=COPIES.results[:12],
 )
-OF_FLOAT16 = reduced(
-    lambda one: replace(one, case=replace(one.case, dtype="float16")), operation="barrier"
-)
 FAST = ([0.5, 0.501, 0.5], [0.05, 8.0, 0.1])
-BOTH_NOISY = {
-    DEFAULT: ([1.0, 1.5, 1.0], NOISY[DEFAULT][1]),
-    CONTROL: ([1.0, 1.0, 1.4], NOISY[CONTROL][1]),
-}
 RAN = {DEFAULT: "ring", CONTROL: "ring", numbered(8): "tree"}
 ALIKE_TIMES = ([1.0] * 3, [1.0] * 3)
 SMALLEST = [
@@ -266,8 +253,6 @@ PAGES = {
     "copies": named(run=COPIES),
     "copies-on-host": named(run=ON_HOST),
     "two-kinds": named(a=SAMPLE, b=ON_HOST),
-    # Runs of other types share the barrier.
-    "barriers": named(a=reduced(operation="barrier"), b=OF_FLOAT16),
     "device-times": named(run=AUTO),
     "wide-intervals": named(run=WIDE),
     # Of one command, two are before and after, and three are one curve.
@@ -280,7 +265,6 @@ PAGES = {
     "two-traces": named(a=TRACED, b=TRACED),
     "experiment": trials(QUIET, {8: FAST}, ran=RAN),
     "experiment-noisy": trials(NOISY, {8: ([0.9] * 3, [0.5, 1.0, 0.5])}),
-    "experiment-both-noisy": trials(BOTH_NOISY, {8: ([0.9] * 3, [1e-4, 1.1e-4, 1e-4])}),
     "experiment-undecided": trials(NOISY),
     "bisection": trials(QUIET, dict.fromkeys((32, 8, 16), ALIKE_TIMES), conclusion=SMALLEST),
     "tuning": trials({**QUIET, RULES: ([0.8] * 3, [0.9] * 3)}, stage=PROOF, conclusion=MEAN),

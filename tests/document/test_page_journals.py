@@ -5,8 +5,6 @@ import bz2
 import json
 import re
 import zlib
-from contextlib import redirect_stderr, redirect_stdout
-from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 
 import msgspec
@@ -15,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-import cclmark
+import cclmark as api
 from cclmark.base.errors import UsageError
-from cclmark.cli.main import app
 from cclmark.document.naming import NamedRun
 from cclmark.document.page.page import render
 from cclmark.document.page.page_model import Page, Rows
@@ -178,56 +175,29 @@ def test_nothing_else_is_left_out_with_the_samples(name):
     assert run_page.page_of([NamedRun("run", less)]).sections
 
 
-# Commands.
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Runs a command in this process; returns its exit code and what it reports as an error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-
-    def call(*words):
-        out, err = TextIOWrapper(BytesIO(), "utf-8", write_through=True), StringIO()
-        try:
-            with redirect_stdout(out), redirect_stderr(err):
-                app([str(word) for word in words], prog_name="cclmark", standalone_mode=False)
-        except SystemExit as ended:
-            return ended.code, out.buffer.getvalue().decode()
-        except UsageError as error:
-            return error.exit_code, str(error)
-        return 0, out.buffer.getvalue().decode()
-
-    return call
-
-
-def names_in(path):
-    return [one.name for one in packed_in(Path(path).read_bytes(), "")]
-
-
-def test_all_runs_of_a_page_are_read_and_can_be_named(page, run):
+def test_all_runs_of_a_page_are_read_and_can_be_named(page, cclmark, tmp_path):
     path = page(*RUNS)
-    code, both = run("export", "--format", "csv", path)
-    assert (code, both.count("busbw_gbps")) == (0, 1)
-    assert run("report", path, "-o", "two.html")[0] == 0
-    assert names_in("two.html") == ["default-1", "ctas8"]
-    assert run("report", f"usual={path}#1", f"{path}#ctas8", "-o", "two.html")[0] == 0
-    assert names_in("two.html") == ["usual", "ctas8"]
-    assert "26 cases" in run("compare", f"{path}#default-1", f"{path}#ctas8")[1]
-    code, told = run("report", f"a={path}#ctas8")
-    assert (code, "would be overwritten" in told) == (2, True)
+    assert cclmark("export", "--format", "csv", path).out.count("busbw_gbps") == 1
+    for words, names in (
+        ([path], ["default-1", "ctas8"]),
+        ([f"usual={path}#1", f"{path}#ctas8"], ["usual", "ctas8"]),
+    ):
+        cclmark("report", *words, "-o", "two.html")
+        packed_runs = packed_in((tmp_path / "two.html").read_bytes(), "")
+        assert [one.name for one in packed_runs] == names
+    assert "26 cases" in cclmark("compare", f"{path}#default-1", f"{path}#ctas8").out
+    assert "would be overwritten" in cclmark("report", f"a={path}#ctas8", code=2).err
 
 
-def test_import_and_python_read_the_journals_of_a_page(page, run, tmp_path):
+def test_import_and_python_read_the_journals_of_a_page(page, cclmark, tmp_path):
     path = page(*RUNS)
-    assert run("import", path)[0] == 0
+    cclmark("import", path)
     found = sorted((tmp_path / "cclmark-runs").iterdir())
     assert [read_journal(one) for one in found] == [read_journal(one) for one in RUNS]
-    assert run("import", f"{path}#ctas8", "-o", "ctas8.jsonl")[0] == 0
+    cclmark("import", f"{path}#ctas8", "-o", "ctas8.jsonl")
     assert read_journal(tmp_path / "ctas8.jsonl") == read_journal(RUNS[1])
-    code, told = run("import", f"{path}#other")
-    assert (code, "none is 'other'" in told) == (2, True)
-    opened = cclmark.open(f"{path}#ctas8")
+    assert "none is 'other'" in cclmark("import", f"{path}#other", code=2).err
+    opened = api.open(f"{path}#ctas8")
     assert (opened.name, opened.journal) == ("ctas8", read_journal(RUNS[1]))
 
 
@@ -240,12 +210,10 @@ WRONG = {
     "with an unknown field": (script(packed(AB, zip=1)), "damaged page"),
     "without a field": (script('{"version":1}'), "damaged page"),
     "with no journal": (script(packed(*[])), "there is none"),
-    "no JSON": (script("\xff{"), "damaged page"),
     "not base64": (script(packed(AB, bz2="§")), "damaged page"),
     "not compressed": (script(packed(AB, bz2="YWJj")), "damaged page"),
     "of another size": (script(packed(ABC, size_bytes=2)), "stated 2 bytes"),
     "smaller than stated": (script(packed(ABC, size_bytes=9)), "stated 9 bytes"),
-    "with a negative size": (script(packed(ABC, size_bytes=-1)), ">= 0"),
     "too large": (script(packed(ABC, size_bytes=1 << 40)), "damaged page"),
     "too large together": (script(packed(AB, AB, size_bytes=MOST)), "more than 268435456"),
     "with more behind": (script(packed(ABC, bz2=WITH_MORE)), "stated 3 bytes"),
@@ -259,15 +227,21 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_page_is_refused(tmp_path, run, name):
+def test_a_wrong_page_is_refused(tmp_path, cclmark, name):
     content, message = WRONG[name]
     path = tmp_path / "page.html"
     path.write_bytes(content)
     with pytest.raises(UsageError, match=re.escape(message)) as raised:
         read_journal(path)
     assert "page.html" in str(raised.value)
-    for words in ("report", "export --format csv", f"compare {RUNS[0]}", "history add", "import"):
-        assert run(*words.split(), path)[0] == 2, words
+    for words in (
+        "report",
+        "export --format csv",
+        f"compare {RUNS[0]}",
+        "history add --db h",
+        "import",
+    ):
+        cclmark(*words.split(), path, code=2)
 
 
 @pytest.mark.parametrize("format", [bz2, zlib])
@@ -279,29 +253,16 @@ def test_a_small_page_cannot_fill_the_memory(format):
         unpack(found, "page")
 
 
-SMALL = page_with(JOURNALS["memory"])
-BEGIN = SMALL.index(JOURNALS_ID.encode())
+PAGE = page_with(JOURNALS["memory"])
+BEGIN = PAGE.index(JOURNALS_ID.encode()) - 40
 
 
-@given(st.data())
+@given(st.integers(BEGIN, len(PAGE) - 1), st.binary(max_size=10), st.integers(0, 50))
 @settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_a_changed_page_is_read_or_refused(data):
-    changed = bytearray(SMALL)
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(BEGIN - 40, len(changed) - 1))
-        match data.draw(st.sampled_from(["replace", "cut", "insert", "end"])):
-            case "replace":
-                changed[place] = data.draw(st.integers(0, 255))
-            case "cut":
-                del changed[place : place + data.draw(st.integers(1, 50))]
-            case "insert":
-                changed[place:place] = data.draw(st.binary(max_size=10))
-            case _:
-                del changed[place:]
-        if len(changed) <= BEGIN:
-            break
+def test_a_changed_page_is_read_or_refused(place, inserted, left_out):
+    changed = PAGE[:place] + inserted + PAGE[place + left_out :]
     try:
-        for one in packed_in(bytes(changed), "page"):
+        for one in packed_in(changed, "page"):
             assert unpack(one, "page") == JOURNALS["memory"].read_bytes()
     except UsageError as error:
         assert len(str(error)) < 1000

@@ -109,8 +109,6 @@ SOAKS = {
     "ever-less-often": [of_soak(cycle, at_s=10.0 * cycle) for cycle in range(400)],
     "slower": [of_soak(cycle, 1e-5 * (1 + (cycle > 20)), cycle) for cycle in range(60)],
     "drift": [of_soak(cycle, time_s) for cycle, time_s in enumerate(DRIFT)],
-    "two-cycles": [of_soak(0), of_soak(1, 9e-5, 1)],
-    "many-of-few-cycles": FEW,
     "one-of-many-cycles": [*FEW, *(one for cycle in range(2, 12) for one in sizes(cycle, [1]))],
     "wrong": [of_soak(0), of_soak(4, status="wrong", verification=FOUND)],
     "libraries": [of_soak(0), of_soak(1), of_soak(0, case=SHM), of_soak(1, case=SHM)],
@@ -229,14 +227,12 @@ def of(journal, results):
 USUAL = stored("default-1")
 BY_HOST = [replace(one, summary=replace(one.summary, clock="host")) for one in USUAL.results]
 LIBRARIES = read_journal(H200X4 / "libraries.jsonl")
-AT_8_BYTES = [one for one in LIBRARIES.results if one.case.size_bytes == 8]
 REPEATED = {
     "noise": (USUAL, stored("default-2")),
     "slower": (USUAL, stored("ctas8")),
     # Of many, only those that differ are shown.
     "many": (stored("collectives/b-1"), stored("collectives/b-2")),
     "libraries": (LIBRARIES, LIBRARIES),
-    "few-of-libraries": (of(LIBRARIES, AT_8_BYTES),) * 2,
     "clocks": (USUAL, of(USUAL, BY_HOST)),
     "nothing-in-common": (of(USUAL, USUAL.results[:20]), of(USUAL, USUAL.results[20:])),
 }

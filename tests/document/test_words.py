@@ -4,20 +4,14 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.steps import StepFigures, StepRun
-from cclmark.base.standard_error import filled
 from cclmark.document import insight_words, reference_notes, step_words, text
 from cclmark.document.blocks import Evidence, Finding, Gain
-from cclmark.document.deviations import pairs_alike, relative
 from cclmark.document.finding_rules import evidence_of_share, evidence_of_speed_up, gain_of
 from cclmark.document.reference_notes import _mark, share_text
-from cclmark.kinds.registry import read_journal
 from goldens import require_stated
-from places import TESTS
 
 WORDS = {
     text.us_text: {
@@ -56,21 +50,6 @@ def test_a_value_in_words(words):
     assert {value: words(value) for value in WORDS[words]} == WORDS[words]
 
 
-LETTERS = st.lists(st.text(st.characters(codec="ascii", categories=["L"]), min_size=1), min_size=1)
-
-
-@given(LETTERS, st.integers(40, 120), st.integers(0, 9), st.integers(0, 8))
-def test_filled_lines_have_the_same_words_below_an_indent(words, width, hanging, indent):
-    line = " " * indent + " ".join(words)
-    first, *rest = filled(line, width, hanging).split("\n")
-    assert " ".join([first, *rest]).split() == words
-    assert rest == [] or len(line) > width
-    for part in rest:
-        assert len(part) - len(part.lstrip()) == indent + hanging
-    for part in (first, *rest):
-        assert len(part) <= width or len(part.split()) == 1
-
-
 def test_findings_are_sentences_that_name_what_they_apply_to_once():
     one = Finding("notice", "note", "it is so", "64 KiB", "do this", is_outcome=True)
     in_sentences = insight_words.in_sentences
@@ -85,29 +64,6 @@ def test_findings_are_sentences_that_name_what_they_apply_to_once():
     assert few.sentence == "late: a, b and 3 more"
     both = insight_words.limits_of([("x", "a", ()), ("y", "a", ())])
     assert [one.sentence for one in both] == ["x: a", "y: a"]
-
-
-@pytest.mark.parametrize(
-    ("value", "usual", "words"),
-    [
-        (0.57, 1.0, "43% lower, better"),
-        (1.5, 1.0, "50% higher, worse"),
-        (1.0, 812.4, "a factor of 812 lower, better"),
-    ],
-)
-def test_a_deviation_is_relative_to_the_usual_value(value, usual, words):
-    assert relative(value, usual, lower_is_better=True) == words
-    change, _, judgement = words.partition(", ")
-    opposite = {"better": "worse", "worse": "better"}[judgement]
-    assert relative(value, usual, lower_is_better=False) == f"{change}, {opposite}"
-
-
-def test_alike_pairs_are_good_only_if_all_were_compared():
-    assert pairs_alike("no pair", 0).severity == "good"
-    one = pairs_alike("no pair", 1)
-    assert one.severity == "note"
-    left_out = "1 figure of links with fewer than 4 were not compared"
-    assert one.sentence.split("; ")[1] == left_out
 
 
 def test_a_gain_is_one_only_with_its_whole_interval():
@@ -130,9 +86,6 @@ def test_evidence_is_compared_in_its_unit():
 
 
 # References and steps.
-
-
-SAMPLE = read_journal(TESTS / "golden" / "sample.jsonl")
 
 
 def match(share, *, by_pair=False, **changes):

@@ -30,7 +30,7 @@ from cclmark.kinds.registry import read_journal
 from cclmark.work.cases import Case
 from cclmark.work.operations import DTYPE_BYTES
 from cclmark.work.profiled import ProfiledOperation
-from cclmark_programs.chakra import TraceNode, encoded, network, traces_of
+from cclmark_programs.chakra import network, traces_of
 from goldens import require_stated
 from places import H200X4, TESTS
 from samples import header_of, usual_settings
@@ -102,37 +102,6 @@ def nodes_of(journal):
         [read(files[f"run.{rank}.et"])[1] for rank in range(ranks)],
         json.loads(files["comm_group.json"]),
     )
-
-
-NUMBERS, SMALL = st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1)
-ATTRIBUTES = {
-    **{"comm_type": st.integers(0, 9), "comm_size": NUMBERS, "pg_name": st.text("0123456789")},
-    **dict.fromkeys(("comm_src", "comm_dst", "comm_tag"), SMALL),
-}
-NODES = st.builds(
-    TraceNode,
-    id=NUMBERS,
-    name=st.text(st.characters(exclude_categories=["Cs"])),
-    type=st.integers(0, 7),
-    dependencies=st.lists(NUMBERS, max_size=5),
-    begin_us=NUMBERS,
-    duration_us=NUMBERS,
-    attributes=st.fixed_dictionaries({}, optional=ATTRIBUTES),
-)
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])), st.lists(NODES, max_size=4))
-def test_protobuf_reads_what_was_encoded(run, nodes):
-    metadata, found = read(encoded(run, nodes))
-    assert metadata.version == "1.0.0"
-    assert [(one.name, one.string_val) for one in metadata.attr] == [("cclmark_run_id", run)]
-    assert [
-        TraceNode(
-            *(one.id, one.name, one.type, [*one.data_deps]),
-            *(one.start_time_micros, one.duration_micros, attributes(one)),
-        )
-        for one in found
-    ] == nodes
 
 
 def profile_of(operations, windows, groups=None):
@@ -292,7 +261,10 @@ def test_every_measured_case_is_a_collective_of_each_rank(cclmark, tmp_path):
     journal = read_journal(path)
     cases = list(dict.fromkeys(one.case for one in journal.cases if one.summary is not None))
     for rank in range(4):
-        _, nodes = read((tmp_path / "traces" / f"collectives.{rank}.et").read_bytes())
+        metadata, nodes = read((tmp_path / "traces" / f"collectives.{rank}.et").read_bytes())
+        assert metadata.version == "1.0.0"
+        run_id = [("cclmark_run_id", journal.header.run_id)]
+        assert [(one.name, one.string_val) for one in metadata.attr] == run_id
         found, known = [], set()
         for node in nodes:
             own = attributes(node)
@@ -366,17 +338,12 @@ RUN = str(TESTS / "journals" / "profile.jsonl")
     ("words", "message"),
     [
         ([RUN], "chakra is a file for each rank: name a new directory with -O DIR"),
-        ([RUN, "-O", "-"], "name a new directory"),
         ([RUN, "-O", "file"], "-O file is not a directory"),
         ([RUN, "-O", "full"], "-O full is not empty"),
-        ([RUN, "-O", "file/below"], "cannot create file/below"),
         ([RUN, str(H200X4 / "all_reduce.jsonl"), "-O", "new"], "one by one"),
         ([RUN, "-O", "new", "--columns", "rank"], "chakra has no columns"),
         ([RUN, "-O", "new", "--table", "samples"], "only csv and parquet are tables"),
-        *(
-            ([str(TESTS / "journals" / f"{name}.jsonl"), "-O", "new"], "requires a profile")
-            for name in ("p2p", "memory", "need", "pairs")
-        ),
+        ([str(TESTS / "journals" / "p2p.jsonl"), "-O", "new"], "requires a profile"),
         (["absent.jsonl", "-O", "new"], "absent.jsonl"),
     ],
 )

@@ -3,15 +3,11 @@
 import re
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cclmark.base.printable import plain, printable
 from cclmark.journal.schema import Verification
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import METRICS, prometheus, replaced_runs
-from examples import examples
 from measured_results import each_journal
 from places import TESTS
 
@@ -113,18 +109,6 @@ def test_an_older_run_of_which_figures_are_left_out_is_named():
     (text,) = replaced_runs([("new", new), ("old", OLD), ("kept", kept)])
     assert text.startswith("old: the figures of 3 label sets are left out, because a newer run")
     assert replaced_runs([("old", OLD), ("kept", kept)]) == []
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(st.text(max_size=30), st.text(max_size=30))
-def test_no_name_breaks_the_text(host, device):
-    journal = sample(*OLD.results[:3])
-    journal.header.machine.hostname = host
-    journal.header.devices = [replace(journal.header.devices[0], name=device)]
-    journal.header = printable(journal.header)
-    labels = [dict(labels) for name, labels in parsed(journal) if "time_s" in name]
-    assert {one.get("host", "") for one in labels} == {plain(host)}
-    assert {one.get("device", "") for one in labels} == {plain(device)}
 
 
 def test_names_end_in_their_unit_and_are_documented():

@@ -194,18 +194,9 @@ def test_links_to_nothing_are_found(tmp_path):
 
 #: hccl_test's own list (its --help, CANN 8), in its order.
 OPTIONS_OF_HCCL_TEST = {
-    "-b": "--minbytes",
-    "-e": "--maxbytes",
-    "-i": "--stepbytes",
-    "-f": "--stepfactor",
-    "-n": "--iters",
-    "-o": "--op",
-    "-d": "--datatype",
-    "-r": "--root",
-    "-w": "--warmup_iters",
-    "-c": "--check",
-    "-p": "--npus",
-    "-h": "--help",
+    **{"-b": "--minbytes", "-e": "--maxbytes", "-i": "--stepbytes", "-f": "--stepfactor"},
+    **{"-n": "--iters", "-o": "--op", "-d": "--datatype", "-r": "--root"},
+    **{"-w": "--warmup_iters", "-c": "--check", "-p": "--npus", "-h": "--help"},
 }
 
 

@@ -2,14 +2,13 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark import _engine as engine
 from cclmark.work.cases import Case
-from cclmark.work.operations import OPERATIONS, PAIR_OPERATIONS, info_of, moves_data
+from cclmark.work.operations import OPERATIONS
 from places import REPOSITORY
 
 ENGINE = {row.name: row for row in engine.collectives()}
@@ -52,30 +51,6 @@ def test_outputs_have_as_many_elements_as_the_engine_says(name, ranks, count, da
         collective=name, dtype="float32", root=root, count=count, matrix=matrix
     )
     assert case.output_elements(rank) == operation.output_elements(rank, ranks)
-
-
-def test_an_operation_without_a_row_has_no_outputs_and_claims_nothing():
-    with pytest.raises(KeyError):
-        Case("scan", "shm", 2, "float32", 8, 2, False).output_elements(0)
-    unknown = info_of("scan")
-    assert moves_data("scan")
-    columns = (unknown.symmetric, unknown.staged_in_place, unknown.of_sends, unknown.multicast)
-    assert columns == (False,) * 4
-
-
-def test_only_what_moves_data_has_outputs():
-    assert {name for name, row in OPERATIONS.items() if not row.moves_data} == {
-        name
-        for name, row in OPERATIONS.items()
-        if not any(row.outputs(8, 2, at_root) for at_root in (False, True))
-    }
-
-
-def test_pairs_are_measured_in_this_order():
-    assert (
-        *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
-        *("reduce_scatter", "send", "sendrecv", "ping_pong"),
-    ) == PAIR_OPERATIONS
 
 
 def test_no_other_file_of_the_program_asks_for_names():

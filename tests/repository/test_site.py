@@ -44,43 +44,13 @@ def test_sections_are_those_of_the_index():
 
 
 def test_lists_and_tables_are_those_of_github():
-    page = """- one
-  two
-  - three
-
-  ```sh
-  four \\| five
-    six
-  ```
-1. seven
-   - eight
-
-| `a \\| b` | c |
-
-```text
-  nine
-```
-"""
-    assert (
-        MAKE.for_mkdocs(page)
-        == """- one
-    two
-    - three
-
-    ```sh
-    four \\| five
-      six
-    ```
-1. seven
-    - eight
-
-| `a | b` | c |
-
-```text
-  nine
-```
-"""
-    )
+    lists = "- one\n  two\n  - three\n\n  ```sh\n  four \\| five\n    six\n  ```\n"
+    deeper = "- one\n    two\n    - three\n\n    ```sh\n    four \\| five\n      six\n    ```\n"
+    numbered = "1. seven\n{}- eight\n"
+    page = lists + numbered.format(" " * 3)
+    assert MAKE.for_mkdocs(page) == deeper + numbered.format(" " * 4)
+    others = "| `a {} b` | c |\n\n```text\n  nine\n```\n"
+    assert MAKE.for_mkdocs(others.format("\\|")) == others.format("|")
 
 
 def test_what_is_loaded_from_the_network_is_found(tmp_path):
