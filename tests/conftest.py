@@ -181,7 +181,7 @@ def _assert_groups(items: Sequence[pytest.Item]) -> None:
 
 
 # Of these fixtures of a session, which take seconds to make, there are as many as processes else.
-_COSTLY = ("two_hosts", "slurm_on_hosts", "slurm", "pages")
+_COSTLY = ("two_hosts", "slurm_on_hosts", "pages")
 
 
 def _shared_by(item: pytest.Item) -> str:

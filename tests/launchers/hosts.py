@@ -103,7 +103,7 @@ class Hosts:
 
     first: Host
     second: Host
-    agent: Path | None  # goes where an ssh goes: HOST COMMAND ...; None without one
+    agent: Path  # goes where an ssh goes: HOST COMMAND ...
     residents: set[int] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[Host]:
@@ -150,15 +150,6 @@ class Hosts:
         _do(*_network_of(self.first), "ip", "link", "set", DEVICE, state)
 
 
-def torchrun_env(hosts: Hosts, rank: int) -> dict[str, str]:
-    """The variables of a process that a torchrun of each host has started: one on each."""
-    return {
-        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "2"},
-        **{"LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "hosts", "LOCAL_RANK": "0"},
-        "RANK": str(rank),
-    }
-
-
 def ranks_on(host: Host) -> list[int]:
     lines = host.processes().items()
     return sorted(pid for pid, line in lines if "cclmark.rank_process" in line.split())
@@ -193,7 +184,7 @@ def missing() -> str:
 
 
 @contextmanager
-def two_hosts(directory: Path, *, has_ssh: bool = True) -> Iterator[Hosts]:
+def two_hosts(directory: Path) -> Iterator[Hosts]:
     """Makes ``alpha`` and ``beta``; root of one may go to the other by ssh, without a question."""
     addresses = {"alpha": "10.1.0.1", "beta": "10.1.0.2"}
     names = directory / "hosts"
@@ -214,7 +205,7 @@ def two_hosts(directory: Path, *, has_ssh: bool = True) -> Iterator[Hosts]:
             _do(*within, "ip", "link", "set", DEVICE, "up")
         for host in made:  # the kernel reports a carrier up to a second late, and libraries ask
             wait_until(host.has_carrier, f"{host.name} is connected")
-        yield Hosts(first, second, _ssh(directory, made) if has_ssh else None)
+        yield Hosts(first, second, _ssh(directory, made))
     finally:
         for host in made:
             host.holder.kill()

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -21,12 +20,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
 # A cluster of this machine has no devices to ask Slurm for.
 NO_DEVICES = "--gres=none"
-SALLOC = "salloc --nodes=2 --ntasks-per-node=1 --gres=gpu:8 --time=1:00:00 bash"
-SRUN = (
-    "srun --gres=gpu:8 --nodes=2 --tasks-per-node=1 python -u -m torch.distributed.run "
-    "--nproc_per_node=1 --nnodes 2 --rdzv_endpoint "
-    "$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1):6000 --rdzv_backend c10d"
-)
 SOON_S = 90.0
 
 
@@ -129,17 +122,6 @@ class TestSlurm:
             arguments=("--ccl", "torch:gloo"),
         )
         assert text.count("all_reduce: peak bus bandwidth") == 1
-        check(tmp_path / "run.jsonl", 2, ["alpha", "beta"], "torchrun")
-
-    @pytest.mark.usefixtures("torch")
-    def test_lines_of_a_guide_in_an_allocation(self, slurm_on_hosts, installed, tmp_path):
-        """Those of all_reduce_bench.py but for the number of nodes and of processes on each."""
-        program, *words = shlex.split(SALLOC)
-        own = ("-m", "cclmark", *SWEEP, "--devices", "host", "--ccl", "torch:gloo")
-        line = f"{SRUN} {shlex.join(own)} --journal {tmp_path}/run.jsonl"
-        done = slurm_on_hosts.run(program, *words, "-c", line, timeout_s=SOON_S, env=installed)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout.count("all_reduce: peak bus bandwidth") == 1
         check(tmp_path / "run.jsonl", 2, ["alpha", "beta"], "torchrun")
 
 
