@@ -248,7 +248,7 @@ def fabric(tmp_path):
 @pytest.mark.usefixtures("hosts")
 def test_copies_between_hosts_through_fabric_handles(fake_cuda, tmp_path, fabric):
     """All are right but those to which wrong data come."""
-    measures = ("-p", "uniBw,biBw,latency", "-t", "CE,SM")
+    measures = ("-p", "uniBw,latency", "-t", "CE,SM")
     arguments = (*FABRIC, *measures, "--inject", "corrupt:pair=0-3,index=5")
     journal, said = on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=fabric, code=1)
     results = journal.transfers

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from hosts import DEVICE, program_of, ranks_on, wait_until
+from hosts import program_of, ranks_on, wait_until
 
 SWEEP = ("all_reduce", "-b", "1K", "-e", "4K", "-f", "2", "-n", "2", "-w", "1")
 ENDLESS = ("all_reduce", "-b", "64", "-e", "1K", "-n", "5", "-N", "0")
@@ -181,24 +181,6 @@ def test_tasks_that_are_no_ranks_of_mpi_start_nothing(on_two, begin):
     assert "this srun started its tasks without an MPI plug-in" in run.err
     assert "--ccl torch:gloo" in run.err
     assert run.written() == []
-
-
-# Processes of a launcher start new ranks for every set of variables.
-@across("srun", 1)
-def test_settings_are_compared_between_hosts(on_two, begin, hosts):
-    varied = ("--vary", f"GLOO_SOCKET_IFNAME={DEVICE}", "--allow-unknown-settings")
-    command = ("experiment", "all_reduce", "-b", "1K", "-e", "1K", "-n", "2", "-w", "1")
-    before = hosts.second.received_bytes()
-    begun = begin(on_two, *command, *varied, "--rounds", "2", "--ccl", on_two.ccl)
-    run = begun.finish(2 * SOON_S, code=0)
-    assert [device.host for device in run.journal.header.devices] == ["alpha", "beta"]
-    found = {}
-    for result in run.journal.results:
-        value = result.trial.variant.value_of("GLOO_SOCKET_IFNAME")
-        found.setdefault(value, []).append(result.status)
-    # The default, and the default again.
-    assert found == {"": ["ok"] * 4, DEVICE: ["ok"] * 2}
-    assert hosts.second.received_bytes() - before > 4 * 1024
 
 
 @across("pmi2", 1)

@@ -46,6 +46,18 @@ def test_pairs_of_ranks_that_a_launcher_started(pods):
     assert {result.status for result in results} == {"ok"}
 
 
+def test_settings_are_compared_by_new_ranks_of_all_processes(pods):
+    name = "CCLMARK_SHM_INLINE_BYTES"
+    command = ("experiment", "all_reduce", "-b", "1K", "-e", "1K", "-n", "2", "-w", "1")
+    first, second = pods.run(2, *command, "--ccl", "shm", "--vary", f"{name}=64", "--rounds", "2")
+    assert (first[0], second) == (0, (0, "", ""))
+    found = {}
+    for result in pods.journal().results:
+        found.setdefault(result.trial.variant.value_of(name), []).append(result.status)
+    # The default, and the default again.
+    assert found == {"": ["ok"] * 4, "64": ["ok"] * 2}
+
+
 def test_missing_processes_are_named_during_and_after_the_wait(pods):
     first = pods.start(0, 4, *SWEEP, "-T", "5")
     second = pods.start(2, 4, *SWEEP, "-T", "5")
