@@ -215,12 +215,3 @@ def test_numbers_outside_their_range_are_damage(whole, field, number):
     read = parse(b"\n".join(lines))
     assert read.results == journal.results[1:]
     assert read.damaged_lines == 1
-
-
-def test_long_digits_in_texts_are_no_numbers(whole):
-    content, journal = whole
-    lines = content.splitlines()
-    texts = b":" + b"1" * 40 + b",[" + b"2" * 40
-    lines[1] = unsealed(lines[1].replace(b'"status"', b'"route":"%s","status"' % texts))
-    assert parse(b"\n".join(lines)).results[0].route.encode() == texts
-    assert journal.results[0].route == "native"
