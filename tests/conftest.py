@@ -257,47 +257,12 @@ def cclmark_in(tag: str, source: forked.Sources | None) -> Callable[..., Run]:
 
 
 @pytest.fixture
-def started_background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
-    """Starts the program and returns at once. It is killed with the test if it still runs."""
-    runs: list[Background] = []
-
-    def start(
-        *arguments: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
-    ) -> Background:
-        journal = tmp_path / f"background-{len(runs)}.jsonl"
-        own_tag = f"{tag}-{uuid.uuid4().hex}"
-        command = [*prefix, *PROGRAM, *arguments, "--journal", str(journal)]
-        with default_signals():
-            process = subprocess.Popen(
-                command,
-                cwd=tmp_path,
-                env=environment(own_tag, env),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        runs.append(Background(command, tmp_path, journal, own_tag, process))
-        return runs[-1]
-
-    yield start
-    for run in runs:
-        for pid in tagged_processes(run.tag):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        run.process.communicate()
-
-
-@pytest.fixture
 def background(
-    request: pytest.FixtureRequest,
-    tag: str,
-    tmp_path: Path,
-    source: forked.Sources | None,
-    started_background: Callable[..., Background],
+    request: pytest.FixtureRequest, tag: str, tmp_path: Path, source: forked.Sources | None
 ) -> Iterator[Callable[..., Background]]:
-    """The same, by a fork but for tests with the mark ``started``."""
+    """Starts the program and returns at once: a fork but for tests with the mark ``started``."""
     taken = None if request.node.get_closest_marker("started") else source
-    yield from backgrounds(tag, tmp_path, taken, started_background)
+    yield from backgrounds(tag, tmp_path, taken)
 
 
 def _serving(tag: str) -> Iterator[Callable[..., Served]]:

@@ -20,8 +20,7 @@ DEVICE = "eth0"
 #: A directory that is the host's own, as /tmp is not: for files named after process numbers, which
 #: the hosts of other tests have too.
 OWN_DIRECTORY = "/run"
-_PATIENCE = float(os.environ.get("CCLMARK_TEST_PATIENCE", "1"))  # as in tests/patience.py
-_PATIENCE_S = 20.0 * _PATIENCE
+PATIENCE = float(os.environ.get("CCLMARK_TEST_PATIENCE", "1"))  # as in tests/patience.py
 # The first process reaps whoever loses its parent, for it ignores how its children end, and ends
 # with its standard input. A cache as small as tests/conftest.py makes it here is as small there.
 _FIRST = """
@@ -72,7 +71,7 @@ class Host:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout_s * _PATIENCE,
+            timeout=timeout_s * PATIENCE,
             check=False,
             **options,
         )
@@ -177,7 +176,7 @@ def missing() -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=_PATIENCE_S,
+        timeout=20.0 * PATIENCE,
         check=False,
     )
     return tried.stderr.strip() if tried.returncode else ""
@@ -259,7 +258,7 @@ def _network_of(host: Host) -> list[str]:
 
 def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
     """Looks again and again until ``condition`` holds. TimeoutError when it never does."""
-    deadline_s = time.monotonic() + timeout_s * _PATIENCE
+    deadline_s = time.monotonic() + timeout_s * PATIENCE
     while not condition():
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"waited {timeout_s:g} s until {what}")
@@ -273,4 +272,4 @@ def _children(pid: int) -> list[int]:
 
 
 def _do(*command: str) -> None:
-    subprocess.run(command, check=True, timeout=_PATIENCE_S, stdin=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=20.0 * PATIENCE, stdin=subprocess.DEVNULL)

@@ -10,9 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hosts import Hosts, program_of, wait_until
-
-from commands import completed
+from hosts import PATIENCE, Hosts, program_of, wait_until
 
 CPUS_PER_NODE = 4
 _CONFIGURATION = Path(__file__).with_name("slurm.conf")
@@ -39,10 +37,13 @@ class Slurm:
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Runs srun, sbatch or another to its end, with ``env`` besides; its output is text."""
-        return completed(
+        return subprocess.run(
             [*self.hosts.first.entrance, program, *arguments],
             stdin=subprocess.DEVNULL,
-            timeout_s=timeout_s,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s * PATIENCE,
+            check=False,
             cwd=self.directory,
             env={**outside(), **self.environment, **(env or {})},
         )
