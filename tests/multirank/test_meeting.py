@@ -5,6 +5,7 @@ Their ranks agree on settings and libraries.
 
 import signal
 import socket
+import sys
 import time
 
 import pytest
@@ -13,7 +14,8 @@ from pods import SWEEP
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
-from commands import wait_until
+from cclmark_fleet.scan.result import ScanResult
+from commands import tagged_processes, wait_until
 from patience import scaled, waits
 from ports import free_port
 
@@ -176,6 +178,68 @@ def test_a_process_killed_while_it_measures(pods, rank):
     assert [code for code, _, _ in ended] == [4, 4]
     assert rank == 0 or f"process {rank} (pid {killed.pid}" in ended[0][2]
     assert pods.journal()
+
+
+# What stands before processes: a program that a launcher starts, which dies without a word.
+PARENT = [
+    *(sys.executable, "-c"),
+    "import subprocess, sys; sys.exit(subprocess.Popen(sys.argv[1:]).wait())",
+]
+
+
+def test_the_parent_of_a_launched_process_is_killed(pods):
+    """Nobody tells the process itself, as when a launcher is killed by force."""
+    started = [pods.start(one, 2, *SWEEP, "-N", "0", prefix=PARENT) for one in range(2)]
+    wait_until(lambda: pods.results() > 3, "there are results")
+    begin_s = time.monotonic()
+    started[0].kill()
+    ended = [pods.end(process, 20) for process in started]  # their output is open until then
+    wait_until(lambda: not tagged_processes(pods.tag), "all of it is gone")
+    assert time.monotonic() - begin_s < scaled(20)
+    footer = pods.journal().footer
+    assert "the launcher of this process has exited" in footer.message
+    assert footer.exit_code == ended[1][0] == 130
+
+
+def test_the_parent_is_killed_before_the_first_process_has_come(pods):
+    second = pods.start(1, 2, *SWEEP, "-N", "0", "-T", "100", prefix=PARENT)
+    wait_until(lambda: len(tagged_processes(pods.tag)) == 2, "the process was started")
+    time.sleep(2.0)  # until it waits for the note
+    second.kill()
+    pods.end(second, 20)
+    wait_until(lambda: not tagged_processes(pods.tag), "it is gone", 20)
+
+
+@pytest.mark.started
+def test_a_rank_that_dies_is_left_out_and_named(pods):
+    """Its process goes on, so the others are new ranks of the same processes."""
+    words = (
+        "scan",
+        "--devices",
+        "host",
+        "-e",
+        "64K",
+        "--max-time",
+        "0.2",
+        "-T",
+        "60",
+        "--topology",
+        "fat-tree:3x1",
+    )
+    started = [pods.start(rank, 3, *words) for rank in (2, 1, 0)]
+    wait_until(lambda: pods.results() > 1, "the first round is measured")
+    started[0].kill()
+    started[0].wait()
+    ends = [pods.end(process, 240) for process in started[1:]]
+    code, out, _ = ends[-1]
+    assert code == 1, ends
+    assert "stopped answering: process 2" in " ".join(out.split())
+    journal = pods.journal()
+    results = [one for one in journal.results if isinstance(one, ScanResult)]
+    assert len({one.index for one in results}) == len(results) == journal.header.planned_cases
+    late = [one for one in results if one.failed]
+    assert all(2 not in test.devices for one in late for test in one.tests)
+    assert {one.device for one in late[-1].failed} == {2}
 
 
 TWO = Placement("srun", 0, 2, None, None, "")

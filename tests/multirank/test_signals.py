@@ -167,14 +167,16 @@ def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background, tmp_path):
 
 
 def test_a_signal_to_all_processes_of_a_run_ends_it_like_one_to_the_first(background):
-    """As systemd sends it when it stops a unit, to one process after the other."""
+    """As the kernel sends it when a terminal closes, to one process after the other."""
     run = background(*SWEEP, "-N", "0")
     pids = run.wait_for_ranks(1)
     for pid in [*pids, run.process.pid]:
         run.signal(pid, signal.SIGHUP)
         time.sleep(0.03)
     run.finish(SOON_S, code=130)
-    assert run.read().footer.exit_code == 130
+    footer = run.read().footer
+    assert footer.exit_code == 130
+    assert "SIGHUP" in footer.message
 
 
 WRITES = """
