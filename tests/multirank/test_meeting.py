@@ -213,20 +213,8 @@ def test_the_parent_is_killed_before_the_first_process_has_come(pods):
 @pytest.mark.started
 def test_a_rank_that_dies_is_left_out_and_named(pods):
     """Its process goes on, so the others are new ranks of the same processes."""
-    words = (
-        "scan",
-        "--devices",
-        "host",
-        "-e",
-        "64K",
-        "--max-time",
-        "0.2",
-        "-T",
-        "60",
-        "--topology",
-        "fat-tree:3x1",
-    )
-    started = [pods.start(rank, 3, *words) for rank in (2, 1, 0)]
+    scan = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.2", "-T", "60")
+    started = [pods.start(rank, 3, *scan, "--topology", "fat-tree:3x1") for rank in (2, 1, 0)]
     wait_until(lambda: pods.results() > 1, "the first round is measured")
     started[0].kill()
     started[0].wait()
