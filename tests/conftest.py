@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -145,8 +145,6 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=_turn)
     yield
-    if getattr(config.option, "loadgroup", False):
-        _assert_groups(items)
 
 
 def _turn(item: pytest.Item) -> int:
@@ -169,15 +167,6 @@ def _runs_the_program(path: Path) -> bool:
     rooms = path.relative_to(Path(__file__).parent).parts[:1]
     is_one = {"launchers", "multirank", "browser", "cli"}.intersection(rooms)
     return bool(is_one) or path.stem.endswith("_command")
-
-
-def _assert_groups(items: Sequence[pytest.Item]) -> None:
-    """pytest-xdist 3.8 writes groups into node IDs, and with pytest 9.2 that has no effect: then
-    every process would make what its tests share, two networks of hosts of one name for example.
-    """
-    grouped = (item for item in items if item.get_closest_marker("xdist_group"))
-    if any("@" not in item.nodeid.rpartition("]")[2] for item in grouped):
-        raise pytest.UsageError("this pytest-xdist cannot group tests with this pytest")
 
 
 # Of these fixtures of a session, which take seconds to make, there are as many as processes else.

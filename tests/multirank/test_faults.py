@@ -30,55 +30,37 @@ SOON_S = 15.0
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
 
-def blamed(run, rank: int, pid: int, how: str) -> re.Match[str]:
-    """The first line of the message: which rank, what happened to it, in which phase."""
-    first = run.message.splitlines()[0]
-    phases = "|".join(PHASES)
-    found = re.fullmatch(
-        rf"cclmark: rank {rank} \(host:{rank}, pid {pid}\) {re.escape(how)} "
-        rf"({phases})( of all_reduce .+)?",
-        first,
-    )
-    assert found, run.err
-    others = run.message.splitlines()[1:]
-    named = [line for line in others if re.match(r"  rank \d+ \(", line)]
-    assert [line.split(" (")[0].strip() for line in named] == [
-        f"rank {other}" for other in range(RANKS) if other != rank
-    ]
-    return found
-
-
-def kept(run) -> None:
-    """What was measured before is in the journal, with a footer that tells how it ended."""
-    journal = run.journal
-    assert journal.results
-    assert all(result.status == "ok" for result in journal.results)
-    assert journal.footer is not None
-    assert journal.footer.exit_code == run.code
-    assert journal.footer.message == run.message.removeprefix("cclmark: ")
-
-
-@pytest.mark.started
-def test_a_rank_that_crashes(background):
-    run = background(*ENDLESS)
-    pids = run.wait_for_ranks(results=1)
-    run.signal(pids[1], signal.SIGSEGV)
-    ended = run.finish(SOON_S, code=4)
-    blamed(ended, 1, pids[1], "was killed by SIGSEGV during")
-    kept(ended)
-
-
-def test_a_rank_that_stops(background):
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [
+        pytest.param(
+            signal.SIGSEGV, "was killed by SIGSEGV during", marks=pytest.mark.started, id="crashes"
+        ),
+        pytest.param(signal.SIGSTOP, "is stopped (SIGSTOP or a debugger) in", id="stops"),
+    ],
+)
+def test_a_rank_that_does_not_go_on(background, number, how):
     run = background(*ENDLESS, *waits(3))
     pids = run.wait_for_ranks(results=1)
-    run.signal(pids[1], signal.SIGSTOP)
-    ended = run.finish(3 + SOON_S)
-    assert time.monotonic() - run.killed_at_s > 1, "it was not even given its time"
-    assert ended.code == 4
-    found = blamed(ended, 1, pids[1], "is stopped (SIGSTOP or a debugger) in")
-    assert found[2], "the case is not named"
-    kept(ended)
-    assert f"{deadline_s(3):g} s" in ended.message, "the message does not say what was waited for"
+    run.signal(pids[1], number)
+    ended = run.finish(3 + SOON_S, code=4)
+    # Which rank, what happened to it, in which phase.
+    found = re.match(
+        rf"cclmark: rank 1 \(host:1, pid {pids[1]}\) {re.escape(how)} "
+        rf"({'|'.join(PHASES)})( of all_reduce .+)?\n",
+        ended.message,
+    )
+    assert found, ended.err
+    assert re.findall(r"^  rank (\d) \(", ended.message, re.MULTILINE) == ["0", "2"]
+    if number == signal.SIGSTOP:
+        assert time.monotonic() - run.killed_at_s > 1, "it was not even given its time"
+        assert found[2], "the case is not named"
+        assert f"{deadline_s(3):g} s" in ended.message, "what was waited for is not said"
+    # What was measured before is in the journal, with a footer that tells how it ended.
+    journal = ended.journal
+    assert {result.status for result in journal.results} == {"ok"}
+    assert journal.footer.exit_code == 4
+    assert journal.footer.message == ended.message.removeprefix("cclmark: ")
 
 
 def test_a_rank_that_stops_for_a_moment_is_no_fault(background):
@@ -93,21 +75,17 @@ def test_a_rank_that_stops_for_a_moment_is_no_fault(background):
     assert len(ended.journal.results) == 24
 
 
-def wait_until_gone(run, within_s: float) -> None:
-    wait_until(lambda: not run.workers(), "the ranks have ended with their launcher", within_s)
-
-
-def kill_the_launcher(run) -> None:
-    run.signal(run.process.pid, signal.SIGKILL)
-    run.process.wait(scaled(5))
-    wait_until_gone(run, 2.0)
+def wait_until_gone(run) -> None:
+    wait_until(lambda: not run.workers(), "the ranks have ended with their launcher", SOON_S)
 
 
 @pytest.mark.started
 def test_killing_the_launcher_takes_the_ranks_with_it(background):
     run = background(*ENDLESS)
     run.wait_for_ranks(results=4)
-    kill_the_launcher(run)
+    run.signal(run.process.pid, signal.SIGKILL)
+    run.process.wait(scaled(5))
+    wait_until_gone(run)
     journal = run.read()
     assert len(journal.results) >= 4
     assert journal.footer is None
@@ -120,7 +98,7 @@ def test_an_interrupted_run_keeps_what_it_has(background):
     run.wait_for_ranks(results=4)
     run.signal(run.process.pid, signal.SIGINT)
     ended = run.finish(SOON_S, code=130)
-    wait_until_gone(run, SOON_S)
+    wait_until_gone(run)
     journal = ended.journal
     assert len(journal.results) >= 4
     assert journal.footer.exit_code == 130

@@ -24,7 +24,7 @@ def mounts(tmp_path):
     """Mounts a disk in memory, as root alone may, which is unmounted with the test."""
     mounted = []
 
-    def mount(options, filled=0):
+    def mount(options):
         place = tmp_path / "mounted"
         place.mkdir()
         command = ["mount", "-t", "tmpfs", "-o", options, "none", place]
@@ -32,8 +32,6 @@ def mounts(tmp_path):
         if made.returncode != 0:
             pytest.skip(f"this user may not mount: {made.stderr.decode().strip()}")
         mounted.append(place)
-        if filled:
-            (place / "filler").write_bytes(bytes(filled))
         return place
 
     yield mount
@@ -64,7 +62,8 @@ def test_a_disk_that_fills_up_while_it_measures(cclmark_in, tmp_path, mounts):
 
 
 def test_a_disk_that_is_full_from_the_start(cclmark_in, tmp_path, mounts):
-    disk = mounts("size=4096", filled=4096)
+    disk = mounts("size=4096")
+    (disk / "filler").write_bytes(bytes(4096))
     journal = disk / "run.jsonl"
     ended = cclmark_in(tmp_path, *SWEEP, "--journal", journal, code=3)
     assert f"cannot write the journal {journal}: No space left on device" in ended.err

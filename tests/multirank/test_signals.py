@@ -83,37 +83,31 @@ def test_closed_standard_descriptors(tag, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "stderr"),
-    [
-        ((*SWEEP, "--inject", "corrupt:rank=1,index=5"), 1, "full"),
-        ((*SWEEP, "--timing", "sometimes"), 2, "without a reader"),
-    ],
+    ("option", "code", "is_full"),
+    [(("--inject", "corrupt:rank=1,index=5"), 1, True), (("--timing", "sometimes"), 2, False)],
+    ids=["full", "without a reader"],
 )
-def test_messages_that_cannot_be_written_change_no_exit_code(
-    tag, tmp_path, arguments, code, stderr
-):
-    if stderr == "full":
-        descriptor = os.open("/dev/full", os.O_WRONLY)
-    else:
-        reading, descriptor = os.pipe()
-        os.close(reading)
-    try:
-        done = subprocess.run(
-            [*PROGRAM, *arguments],
-            cwd=tmp_path,
-            env=environment(tag, None),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=descriptor,
-            timeout=scaled(SOON_S),
-            check=False,
-        )
-    finally:
+def test_messages_that_cannot_be_written_change_no_exit_code(tag, tmp_path, option, code, is_full):
+    reading, descriptor = os.pipe()
+    os.close(reading)
+    if is_full:
         os.close(descriptor)
+        descriptor = os.open("/dev/full", os.O_WRONLY)
+    done = subprocess.run(
+        [*PROGRAM, *SWEEP, *option],
+        cwd=tmp_path,
+        env=environment(tag, None),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=descriptor,
+        timeout=scaled(SOON_S),
+        check=False,
+    )
+    os.close(descriptor)
     assert done.returncode == code, done.stdout
-    if code < 2:
-        (path,) = tmp_path.rglob("*.jsonl")
-        assert read_journal(path).footer.exit_code == code
+    assert [read_journal(path).footer.exit_code for path in tmp_path.rglob("*.jsonl")] == [1] * (
+        code == 1
+    )
 
 
 def waits_to_write(pid):
