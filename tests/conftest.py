@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -145,8 +145,6 @@ def pytest_collection_modifyitems(
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=_turn)
     yield
-    if getattr(config.option, "loadgroup", False):
-        _assert_groups(items)
 
 
 def _turn(item: pytest.Item) -> int:
@@ -171,17 +169,8 @@ def _runs_the_program(path: Path) -> bool:
     return bool(is_one) or path.stem.endswith("_command")
 
 
-def _assert_groups(items: Sequence[pytest.Item]) -> None:
-    """pytest-xdist 3.8 writes groups into node IDs, and with pytest 9.2 that has no effect: then
-    every process would make what its tests share, two networks of hosts of one name for example.
-    """
-    grouped = (item for item in items if item.get_closest_marker("xdist_group"))
-    if any("@" not in item.nodeid.rpartition("]")[2] for item in grouped):
-        raise pytest.UsageError("this pytest-xdist cannot group tests with this pytest")
-
-
 # Of these fixtures of a session, which take seconds to make, there are as many as processes else.
-_COSTLY = ("two_hosts", "slurm_on_hosts", "slurm", "pages")
+_COSTLY = ("two_hosts", "slurm_on_hosts", "pages")
 
 
 def _shared_by(item: pytest.Item) -> str:
@@ -257,47 +246,12 @@ def cclmark_in(tag: str, source: forked.Sources | None) -> Callable[..., Run]:
 
 
 @pytest.fixture
-def started_background(tag: str, tmp_path: Path) -> Iterator[Callable[..., Background]]:
-    """Starts the program and returns at once. It is killed with the test if it still runs."""
-    runs: list[Background] = []
-
-    def start(
-        *arguments: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
-    ) -> Background:
-        journal = tmp_path / f"background-{len(runs)}.jsonl"
-        own_tag = f"{tag}-{uuid.uuid4().hex}"
-        command = [*prefix, *PROGRAM, *arguments, "--journal", str(journal)]
-        with default_signals():
-            process = subprocess.Popen(
-                command,
-                cwd=tmp_path,
-                env=environment(own_tag, env),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-        runs.append(Background(command, tmp_path, journal, own_tag, process))
-        return runs[-1]
-
-    yield start
-    for run in runs:
-        for pid in tagged_processes(run.tag):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        run.process.communicate()
-
-
-@pytest.fixture
 def background(
-    request: pytest.FixtureRequest,
-    tag: str,
-    tmp_path: Path,
-    source: forked.Sources | None,
-    started_background: Callable[..., Background],
+    request: pytest.FixtureRequest, tag: str, tmp_path: Path, source: forked.Sources | None
 ) -> Iterator[Callable[..., Background]]:
-    """The same, by a fork but for tests with the mark ``started``."""
+    """Starts the program and returns at once: a fork but for tests with the mark ``started``."""
     taken = None if request.node.get_closest_marker("started") else source
-    yield from backgrounds(tag, tmp_path, taken, started_background)
+    yield from backgrounds(tag, tmp_path, taken)
 
 
 def _serving(tag: str) -> Iterator[Callable[..., Served]]:

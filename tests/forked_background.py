@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,36 +100,46 @@ def _stat(pid: int) -> tuple[int, int, int]:
 
 
 def backgrounds(
-    tag: str, directory: Path, sources: Sources | None, started: Callable[..., Background]
+    tag: str, directory: Path, sources: Sources | None
 ) -> Iterator[Callable[..., Background]]:
-    """As the fixture ``background``, which is ``started``: it starts what no source suits."""
-    if sources is None:
-        yield started
-        return
-    runs: list[ForkedBackground] = []
+    """Starts the program, or forks it where a source suits, and returns at once. It is killed at
+    the end if it still runs.
+    """
+    runs: list[Background] = []
 
     def start(
-        *arguments: str, env: Mapping[str, str] | None = None, prefix: tuple[str, ...] = ()
+        *arguments: str, env: Mapping[str, str] | None = None, prefix: Sequence[str] = ()
     ) -> Background:
-        words = [*map(str, arguments)]
+        journal = directory / f"background-{len(runs)}.jsonl"
+        words = [*map(str, arguments), "--journal", str(journal)]
+        command = [*prefix, *PROGRAM, *words]
         own_tag = f"{tag}-{uuid.uuid4().hex}"
         variables = environment(own_tag, env)
+        place = (command, directory, journal, own_tag)
         with default_signals():
-            source = sources.of(words, variables)
-        if prefix or not source.suits(variables):
-            return started(*arguments, env=env, prefix=prefix)
-        journal = directory / f"background-of-fork-{len(runs)}.jsonl"
-        words += ["--journal", str(journal)]
-        process = ForkedProcess(source.start(words, directory, variables))
-        command = [*PROGRAM, *words]
-        run = ForkedBackground(command, directory, journal, own_tag, process, source=source)
-        runs.append(run)
-        return run
+            source = None if sources is None or prefix else sources.of(words, variables)
+            if source is not None and source.suits(variables):
+                fork = ForkedProcess(source.start(words, directory, variables))
+                runs.append(ForkedBackground(*place, fork, source=source))
+                return runs[-1]
+            process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        runs.append(Background(*place, process))
+        return runs[-1]
 
     yield start
     for run in runs:
         left = [*run.workers(), *tagged_processes(run.tag)]
-        run.process.close()
+        if isinstance(run.process, ForkedProcess):
+            run.process.close()
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        if not isinstance(run.process, ForkedProcess):
+            run.process.communicate()

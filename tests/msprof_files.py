@@ -1,4 +1,4 @@
-"""Files in the form of msprof's timelines: ``python tests/msprof_files.py DIRECTORY`` writes some.
+"""Files in the form of msprof's timelines.
 
 The format follows msprof's documents, its writers and their tests; no file comes from a machine.
 Stages are those that HCCL's mesh within a host has for each operation: what one rank copies within
@@ -7,8 +7,6 @@ slices.
 """
 
 import json
-import sys
-from pathlib import Path
 
 BEGIN_NS = 1_717_575_960_213_957_957
 LOCAL, LINK = 400e9, 19e9  # bytes per second
@@ -59,8 +57,8 @@ def text_us(time_ns):
 class Timeline:
     """The events of one device. ``rank``: of it in its group of ``ranks``."""
 
-    def __init__(self, rank, ranks, *, begin_ns=BEGIN_NS, row="Communication"):
-        self.rank, self.ranks, self.now_ns, self.row = rank, ranks, begin_ns, row
+    def __init__(self, rank, ranks, *, row="Communication"):
+        self.rank, self.ranks, self.now_ns, self.row = rank, ranks, BEGIN_NS, row
         self.device = rank % 8
         self.events, self.tasks, self.operations = [], [], []
         self.signals = {}
@@ -166,43 +164,30 @@ class Timeline:
         )
         self.now_ns += 20_000
 
-    def counters(self, every_ns=1_000_000):
+    def counters(self):
         """Readings of HBM and HCCS while the operations ran."""
         self.process("HBM", 24)
-        first_ns = BEGIN_NS
-        for number, at_ns in enumerate(range(first_ns, self.now_ns, every_ns)):
+        for number, at_ns in enumerate(range(BEGIN_NS, self.now_ns, 1_000_000)):
             for name, rate in (("Read", 1000.0 + number), ("Write", 2000.0 + number)):
                 place = {"pid": self.pid(24), "tid": 0, "ts": text_us(at_ns), "ph": "C"}
                 series = {f"{name}(MB/s)": rate}
                 self.events.append({"name": f"HBM 255/{name}", **place, "args": series})
         self.process("HCCS", 23)
-        place = {"pid": self.pid(23), "tid": 0, "ts": text_us(first_ns), "ph": "C"}
+        place = {"pid": self.pid(23), "tid": 0, "ts": text_us(BEGIN_NS), "ph": "C"}
         for name in ("Rx", "Tx"):
             self.events.append({"name": name, **place, "args": {f"{name}(MB/s)": 512.5}})
+
+    def _event(self, name, order, dur, args):
+        place = {"pid": self.pid(order), "tid": 2, "ts": text_us(BEGIN_NS), "dur": dur, "ph": "X"}
+        self.events.append({"name": name, **place, "args": args})
 
     def whole(self):
         """All events, with rows that are not communication."""
         found, self.events = self.events, []
         self.process("CANN", 14)
-        self.events.append(
-            {
-                **{
-                    "name": "hcom_broadcast_",
-                    "pid": self.pid(14),
-                    "tid": 9,
-                    "dur": 30.5,
-                    "ph": "X",
-                },
-                **{"ts": text_us(BEGIN_NS), "args": {"Mode": "launch", "level": "node"}},
-            }
-        )
+        self._event("hcom_broadcast_", 14, 30.5, {"Mode": "launch", "level": "node"})
         self.process("Ascend Hardware", 15)
-        self.events.append(
-            {
-                **{"name": "AivKernel", "pid": self.pid(15), "tid": 2, "ts": text_us(BEGIN_NS)},
-                **{"dur": 3.0, "ph": "X", "args": {"Stream Id": 2, "Task Type": "AI_CORE"}},
-            }
-        )
+        self._event("AivKernel", 15, 3.0, {"Stream Id": 2, "Task Type": "AI_CORE"})
         planes = [f"Plane {plane}" for plane in range(self.ranks + 1)]
         self.process(self.row, 16, ["Group 16898834563344171674 Communication", *planes])
         return [*self.events, *self.tasks, *self.operations, *found]
@@ -230,10 +215,3 @@ def write(directory, ranks, **more):
     for rank, path in enumerate(paths):
         path.write_bytes(content(timeline(rank, ranks=ranks, **more)))
     return paths
-
-
-if __name__ == "__main__":
-    root = Path(sys.argv[1])
-    for name in (*MESH, *ROOTED):
-        write(root / name, 8, operations=[name], size=2 << 30)
-    write(root / "broadcast-10M", 8, size=2 << 30, buffer=10 << 20)

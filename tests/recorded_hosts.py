@@ -228,9 +228,9 @@ def _on_bus(host):
     return [path.rpartition("/")[2] for path in paths]
 
 
-def lspci_as_root(host, acs="ReqRedir- CmpltRedir- UpstreamFwd-", ordering="+", payload=256):
+def lspci_as_root(host):
     """The registers of all devices, as root reads them."""
-    names = {"acs": acs, "ordering": ordering, "payload": payload}
+    names = {"acs": "ReqRedir- CmpltRedir- UpstreamFwd-", "ordering": "+", "payload": 256}
     text = _FILES["texts"]["lspci"]
     host.run["lspci -D -vvv"] = "".join(text.format(address=one, **names) for one in _on_bus(host))
     return host

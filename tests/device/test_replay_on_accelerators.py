@@ -1,10 +1,9 @@
 """``cclmark replay`` on two real accelerators: ``pytest -m device tests/device``."""
 
-import json
-
 import pytest
 
 from cclmark_programs.replay.result import ReplayResult
+from kineto_events import kernel, trace
 
 pytestmark = [pytest.mark.device, pytest.mark.usefixtures("two_devices")]
 
@@ -14,20 +13,11 @@ STEP_US = 4 * GAP_US
 CLOCK_S = 2e-5  # what the times of launches, which are left out, are known to
 
 
-def kernel(begin_us, stream, name, elements, group, **more):
-    arguments = {
-        "Collective name": name,
-        "In msg nelems": elements,
-        "Out msg nelems": elements,
-        "Group size": 2,
-        "dtype": "Float",
-        "Process Group Name": group,
-        "Process Group Ranks": "[0, 1]",
-        "stream": stream,
-        **more,
-    }
-    event = {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "args": arguments}
-    return {**event, "ts": begin_us, "dur": TIME_US}
+def call(begin_us, stream, name, elements, group, **more):
+    own = {"Collective name": name, "In msg nelems": elements, "Group size": 2, "dtype": "Float"}
+    groups = {"Process Group Name": group, "Process Group Ranks": "[0, 1]"}
+    own |= groups | more
+    return kernel("ncclDevKernel_AllReduce", begin_us, TIME_US, stream, **own)
 
 
 def trace_of(rank, steps=5):
@@ -37,16 +27,15 @@ def trace_of(rank, steps=5):
         begin_us = number * STEP_US
         peers = {"Dst Rank": 1 - rank, "Src Rank": 1 - rank}
         events += [
-            kernel(begin_us, 7, "allreduce", 1 << 20, "0"),
-            kernel(begin_us + GAP_US, 8, "allreduce", 1 << 16, "1"),
-            kernel(begin_us + 2 * GAP_US, 7, "allreduce", 1 << 20, "0"),
-            kernel(begin_us + 3 * GAP_US, 8, "send", 4096, "1", **peers),
-            kernel(begin_us + 3 * GAP_US, 8, "recv", 4096, "1", **peers),
+            call(begin_us, 7, "allreduce", 1 << 20, "0"),
+            call(begin_us + GAP_US, 8, "allreduce", 1 << 16, "1"),
+            call(begin_us + 2 * GAP_US, 7, "allreduce", 1 << 20, "0"),
+            call(begin_us + 3 * GAP_US, 8, "send", 4096, "1", **peers),
+            call(begin_us + 3 * GAP_US, 8, "recv", 4096, "1", **peers),
         ]
         marked = {"ph": "X", "cat": "gpu_user_annotation", "name": f"ProfilerStep#{number}"}
         events.append({**marked, "ts": begin_us - 1.0, "dur": STEP_US})
-    info = {"backend": "nccl", "rank": rank, "world_size": 2}
-    return json.dumps({"traceEvents": events, "distributedInfo": info})
+    return trace(events, rank)
 
 
 @pytest.fixture
@@ -54,7 +43,7 @@ def profile(measured, tmp_path):
     """The profile of such a program."""
     files = [tmp_path / f"trace-{rank}.json" for rank in (0, 1)]
     for rank, file in enumerate(files):
-        file.write_text(trace_of(rank))
+        file.write_bytes(trace_of(rank))
     done, _ = measured("import", *files)
     return done.args[-1]
 

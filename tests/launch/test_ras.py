@@ -5,7 +5,6 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -57,9 +56,8 @@ def document(*communicators):
 class Server:
     """Speaks RAS's protocol as src/ras/client_support.cc does, or badly.
 
-    ``answers``: JSON documents, one query after the other, the last one for ever; none for a server
-    that is too old for them. ``send`` writes an answer, ``greet`` says whether connection number N
-    is answered at all.
+    ``answers``: JSON documents, the last one for ever; none for a server that is too old for them.
+    ``greet`` says whether connection number N is answered at all.
     """
 
     def __init__(self, answers=(), *, text=TEXT, send=None, greet=lambda number: True, hello=None):
@@ -161,7 +159,7 @@ ANSWERS = {
     "missing ranks": ([100], [document(communicator({0: 5}, missing=[(1, False), (2, True)]))]),
     # As NCCL 2.28.9 wrote it of a process that was stopped: a comma is missing.
     "a missing comma": ({929, 930}, [STOPPED.read_text()]),
-    "many laggards": (*((), [document(communicator(dict.fromkeys(range(100), 16) | {0: 17}))]),),
+    "many laggards": ((), [document(communicator(dict.fromkeys(range(100), 16) | {0: 17}))]),
     "two jobs": ([100, 101], [TWO_JOBS]),
     "other jobs": ([55], [TWO_JOBS]),
     "any job": ((), [TWO_JOBS]),
@@ -189,7 +187,6 @@ def test_what_is_told_of_answers():
         ("ENABLE", "0", "RAS is off: NCCL_RAS_ENABLE=0"),
         ("ADDR", "nowhere", "cannot read NCCL_RAS_ADDR=nowhere"),
         ("ADDR", "127.0.0.1:1", "127.0.0.1:1: Connection refused"),
-        ("ADDR", "\u00fc" * 80 + ":5", ": "),
     ],
 )
 def test_an_address_without_a_server_is_reported(variable, value, reason):
@@ -206,22 +203,15 @@ def test_a_process_that_is_stopped_is_passed_over_for_one_that_answers():
     assert report.still is True
 
 
-def slowly(pause_s: float) -> Callable[[socket.socket, bytes], None]:
-    def send(connection, answer):
-        for place in range(0, len(answer), 16):
-            connection.sendall(answer[place : place + 16])
-            time.sleep(pause_s)
-
-    return send
+def slowly(connection, answer):
+    for place in range(0, len(answer), 16):
+        connection.sendall(answer[place : place + 16])
+        time.sleep(0.3)
 
 
 def for_ever(connection, answer):
     while True:
         connection.sendall(answer * 100)
-
-
-def cut_off(connection, answer):
-    connection.sendall(answer[: len(answer) // 2])
 
 
 WHOLE = document(communicator({0: 1, 1: 2}))
@@ -230,18 +220,13 @@ WHOLE = document(communicator({0: 1, 1: 2}))
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        *(
-            ({"hello": hello}, "the process at this address is not NCCL RAS")
-            for hello in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"x" * 100_000, b"\xff\xfe\n")
-        ),
+        ({"hello": b"x" * 100_000}, "the process at this address is not NCCL RAS"),
+        ({"hello": b"\xff\xfe\n"}, "the process at this address is not NCCL RAS"),
         ({"greet": lambda number: False}, "no answer in time"),
-        ({"send": slowly(0.3)}, "no answer in time"),
+        ({"send": slowly}, "no answer in time"),
         ({"send": for_ever}, "the answer is too long"),
-        ({"send": lambda connection, answer: time.sleep(20)}, "no answer in time"),
-        ({"answers": ["{}"]}, "the answer of RAS is not valid"),
         ({"answers": ["[" * 100_000]}, "the answer of RAS is not valid"),
         ({"answers": ['{"communicators": [{"ranks": 3}]}']}, "the answer of RAS is not valid"),
-        ({"send": cut_off}, "the answer of RAS is not valid"),
     ],
 )
 def test_whatever_goes_wrong_is_a_short_reason_in_time(monkeypatch, options, reason):

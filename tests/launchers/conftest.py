@@ -1,8 +1,4 @@
-"""Real launchers, and hosts for them: each is made once a session and leaves nothing behind.
-
-They are left out with the reason where this machine cannot have them. With
-CCLMARK_REQUIRE_LAUNCHERS in the environment, as where every change is checked, that is a failure.
-"""
+"""Real launchers, and hosts for them: each is made once a session and leaves nothing behind."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +15,7 @@ from places import REPOSITORY
 
 
 def unavailable(reason: str) -> None:
-    """Leaves the test out, or fails it where launchers must be there."""
+    """Leaves the test out, or fails it where launchers must be there, as in CI."""
     if os.environ.get("CCLMARK_REQUIRE_LAUNCHERS"):
         pytest.fail(f"CCLMARK_REQUIRE_LAUNCHERS is set, and yet: {reason}")
     pytest.skip(reason)
@@ -46,21 +42,11 @@ def hosts(two_hosts: Hosts) -> Iterator[Hosts]:
 
 
 @pytest.fixture(scope="session")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    """A Slurm of two nodes, both on this machine."""
-    if reason := slurm_room.missing():
-        unavailable(f"no Slurm can be made here: {reason}")
-    with slurm_room.slurm(tmp_path_factory.mktemp("slurm"), slurm_room.nodes_here()) as made:
-        yield made
-
-
-@pytest.fixture(scope="session")
 def slurm_on_hosts(two_hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     """A Slurm whose nodes are the two hosts."""
     if reason := slurm_room.missing():
         unavailable(f"no Slurm can be made here: {reason}")
-    nodes = slurm_room.nodes_of(two_hosts)
-    with slurm_room.slurm(tmp_path_factory.mktemp("slurm"), nodes) as made:
+    with slurm_room.slurm(tmp_path_factory.mktemp("slurm"), two_hosts) as made:
         two_hosts.settle()
         yield made
 

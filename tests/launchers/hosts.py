@@ -20,8 +20,7 @@ DEVICE = "eth0"
 #: A directory that is the host's own, as /tmp is not: for files named after process numbers, which
 #: the hosts of other tests have too.
 OWN_DIRECTORY = "/run"
-_PATIENCE = float(os.environ.get("CCLMARK_TEST_PATIENCE", "1"))  # as in tests/patience.py
-_PATIENCE_S = 20.0 * _PATIENCE
+PATIENCE = float(os.environ.get("CCLMARK_TEST_PATIENCE", "1"))  # as in tests/patience.py
 # The first process reaps whoever loses its parent, for it ignores how its children end, and ends
 # with its standard input. A cache as small as tests/conftest.py makes it here is as small there.
 _FIRST = """
@@ -72,7 +71,7 @@ class Host:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=timeout_s * _PATIENCE,
+            timeout=timeout_s * PATIENCE,
             check=False,
             **options,
         )
@@ -103,7 +102,7 @@ class Hosts:
 
     first: Host
     second: Host
-    agent: Path | None  # goes where an ssh goes: HOST COMMAND ...; None without one
+    agent: Path  # goes where an ssh goes: HOST COMMAND ...
     residents: set[int] = field(default_factory=set)
 
     def __iter__(self) -> Iterator[Host]:
@@ -150,15 +149,6 @@ class Hosts:
         _do(*_network_of(self.first), "ip", "link", "set", DEVICE, state)
 
 
-def torchrun_env(hosts: Hosts, rank: int) -> dict[str, str]:
-    """The variables of a process that a torchrun of each host has started: one on each."""
-    return {
-        **{"MASTER_ADDR": hosts.first.address, "MASTER_PORT": "29500", "WORLD_SIZE": "2"},
-        **{"LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "hosts", "LOCAL_RANK": "0"},
-        "RANK": str(rank),
-    }
-
-
 def ranks_on(host: Host) -> list[int]:
     lines = host.processes().items()
     return sorted(pid for pid, line in lines if "cclmark.rank_process" in line.split())
@@ -186,14 +176,14 @@ def missing() -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=_PATIENCE_S,
+        timeout=20.0 * PATIENCE,
         check=False,
     )
     return tried.stderr.strip() if tried.returncode else ""
 
 
 @contextmanager
-def two_hosts(directory: Path, *, has_ssh: bool = True) -> Iterator[Hosts]:
+def two_hosts(directory: Path) -> Iterator[Hosts]:
     """Makes ``alpha`` and ``beta``; root of one may go to the other by ssh, without a question."""
     addresses = {"alpha": "10.1.0.1", "beta": "10.1.0.2"}
     names = directory / "hosts"
@@ -214,7 +204,7 @@ def two_hosts(directory: Path, *, has_ssh: bool = True) -> Iterator[Hosts]:
             _do(*within, "ip", "link", "set", DEVICE, "up")
         for host in made:  # the kernel reports a carrier up to a second late, and libraries ask
             wait_until(host.has_carrier, f"{host.name} is connected")
-        yield Hosts(first, second, _ssh(directory, made) if has_ssh else None)
+        yield Hosts(first, second, _ssh(directory, made))
     finally:
         for host in made:
             host.holder.kill()
@@ -268,7 +258,7 @@ def _network_of(host: Host) -> list[str]:
 
 def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
     """Looks again and again until ``condition`` holds. TimeoutError when it never does."""
-    deadline_s = time.monotonic() + timeout_s * _PATIENCE
+    deadline_s = time.monotonic() + timeout_s * PATIENCE
     while not condition():
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"waited {timeout_s:g} s until {what}")
@@ -282,4 +272,4 @@ def _children(pid: int) -> list[int]:
 
 
 def _do(*command: str) -> None:
-    subprocess.run(command, check=True, timeout=_PATIENCE_S, stdin=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=20.0 * PATIENCE, stdin=subprocess.DEVNULL)

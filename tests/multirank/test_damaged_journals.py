@@ -113,28 +113,15 @@ def test_a_hole(whole, begin, length, filler):
 
 NO_JOURNALS = {
     "empty": b"",
-    "blank": b"\n\n",
     "object": b"{}",
-    "deep": b"[" * 100_000,
-    "deeper": b'{"type":"header"' + b',"a":{' * 50_000,
+    "deep": b'{"type":"header"' + b',"a":{' * 50_000,
     "footer": b'{"type":"footer","ended_at":"","exit_code":0,"duration_s":0}',
-    "zeros": b"\x00" * 4096,
-    "binary": b"\xff\xfe",
+    "binary": b"\xff\xfe\x00",
 }
 
 
-@pytest.mark.parametrize("name", NO_JOURNALS)
-def test_what_is_no_journal_is_refused(name):
-    assert parse(NO_JOURNALS[name]) is None
-
-
-def test_results_after_a_deep_line_are_still_read(whole):
-    content, journal = whole
-    lines = content.splitlines()
-    lines.insert(2, b'{"type":"case","case":' + b"[" * 100_000)
-    read = parse(b"\n".join(lines))
-    assert read.results == journal.results
-    assert read.damaged_lines == 1
+def test_what_is_no_journal_is_refused():
+    assert [name for name, content in NO_JOURNALS.items() if parse(content) is not None] == []
 
 
 def test_a_newer_schema_is_refused_with_advice(whole, tmp_path):
@@ -162,7 +149,9 @@ def test_lines_in_any_order(whole, data):
     """Of lines that were lost, repeated or moved, each is itself or counted."""
     content, journal = whole
     header, *rest = content.splitlines()
-    lines = data.draw(st.lists(st.sampled_from([header, *rest, b"\0" * 9, b"{}"]), max_size=20))
+    deep = b'{"type":"case","case":' + b"[" * 100_000
+    others = [b"\0" * 9, b"{}", deep]
+    lines = data.draw(st.lists(st.sampled_from([header, *rest, *others]), max_size=20))
     read = parse(b"\n".join([header, *lines]))
     until = lines.index(rest[-1]) if rest[-1] in lines else len(lines)
     results = dict(zip(rest[:-1], journal.results, strict=True))
@@ -217,10 +206,7 @@ def show(journal: Journal) -> None:
 
 @pytest.mark.parametrize(
     ("field", "number"),
-    [
-        *((b"duration_s", number) for number in (b"1e101", b"-1E+308", b"1" + b"0" * 120 + b".5")),
-        *((b"index", number) for number in (b"9223372036854775808", b"1" + b"0" * 40)),
-    ],
+    [(b"duration_s", b"1e101"), (b"index", b"9223372036854775808"), (b"index", b"1" + b"0" * 40)],
 )
 def test_numbers_outside_their_range_are_damage(whole, field, number):
     content, journal = whole
@@ -229,12 +215,3 @@ def test_numbers_outside_their_range_are_damage(whole, field, number):
     read = parse(b"\n".join(lines))
     assert read.results == journal.results[1:]
     assert read.damaged_lines == 1
-
-
-def test_long_digits_in_texts_are_no_numbers(whole):
-    content, journal = whole
-    lines = content.splitlines()
-    texts = b":" + b"1" * 40 + b",[" + b"2" * 40
-    lines[1] = unsealed(lines[1].replace(b'"status"', b'"route":"%s","status"' % texts))
-    assert parse(b"\n".join(lines)).results[0].route.encode() == texts
-    assert journal.results[0].route == "native"

@@ -8,17 +8,16 @@ import shutil
 import stat
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
 from cclmark.base.errors import UsageError
 from cclmark.launch.debugging import Debugged
 from commands import PROGRAM, environment
+from in_process import run_here
 from patience import scaled
 
 SMALL = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
-GDB = pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 
 
 @pytest.fixture
@@ -41,9 +40,6 @@ def test_the_command_of_the_rank_follows_the_prefix(cclmark, prefix, tmp_path):
     (notice,) = (one for one in told.journal.header.notices if "rank 1 under" in one)
     assert notice.endswith("deadlines (-T) are off for all ranks, and times contain the debugger")
     assert len(told.journal.results) == 2
-    # Of other kinds of runs too.
-    cclmark("p2p", "--devices", "host:2", "-n", "16", "--debug-rank", f"1={prefix} 0")
-    assert (tmp_path / "record.txt").read_text().count("cclmark.rank_process") == 2
 
 
 def test_no_deadline_ends_a_run_of_several_ranks_with_a_command(cclmark, prefix, tmp_path):
@@ -68,8 +64,8 @@ def test_a_debugger_that_ends_before_the_rank_has_finished(cclmark):
         ("0=no-such-debugger -x", 3, "no-such-debugger is not installed here: install it, or"),
     ],
 )
-def test_what_is_refused(cclmark, given, code, message):
-    told = cclmark(*SMALL, "--debug-rank", given, code=code)
+def test_what_is_refused(tag, tmp_path, given, code, message):
+    told = run_here(tag, tmp_path, *SMALL, "--debug-rank", given, code=code)
     assert message in told.message
 
 
@@ -84,77 +80,36 @@ def test_what_a_run_cannot_have_is_refused(monkeypatch):
     Debugged((0,), ("true",)).require_program()
 
 
-class Terminal:
-    """The program in a new session with a new terminal."""
-
-    def __init__(self, tag: str, directory: Path, *arguments: str) -> None:
-        self.text = ""
-        self._descriptor, terminal = os.openpty()
-        subprocess.run(["stty", "rows", "1000", "columns", "200"], stdin=terminal, check=True)
-        self._process = subprocess.Popen(
-            ["setsid", "--ctty", *PROGRAM, *arguments],
-            cwd=directory,
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            env=environment(tag, {"TERM": "dumb"}),
-        )
-        os.close(terminal)
-
-    def wait_for(self, words: str) -> None:
-        end = time.monotonic() + scaled(60)
-        while words not in self.text:
-            ready, _, _ = select.select([self._descriptor], [], [], end - time.monotonic())
-            assert ready, self.text
-            self.text += os.read(self._descriptor, 65536).decode(errors="replace")
-
-    def write(self, text: str) -> None:
-        os.write(self._descriptor, text.encode())
-
-    def code(self) -> int:
-        while True:
-            try:
-                part = os.read(self._descriptor, 65536)
-            except OSError:
-                break
-            if not part:
-                break
-            self.text += part.decode(errors="replace")
-        os.close(self._descriptor)
-        return self._process.wait(scaled(20))
-
-
-@GDB
-def test_gdb_on_the_terminal(tag, tmp_path):
-    """The user starts the rank late, and leaves the debugger at its end."""
-    terminal = Terminal(
-        tag, tmp_path, *SMALL, "-T", "1", "--debug-rank", "0", "--journal", "run.jsonl"
-    )
-    terminal.wait_for("(gdb) ")
-    time.sleep(2)  # longer than the deadline of a run without a debugger
-    terminal.write("echo at the prompt\\n\n")
-    terminal.wait_for("at the prompt")
-    terminal.write("run\n")
-    terminal.wait_for("exited normally")
-    terminal.write("quit\n")
-    assert terminal.code() == 0, terminal.text
-    assert "all_reduce" in terminal.text
-    assert "journal run.jsonl" in terminal.text
-
-
-@GDB
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
 def test_the_debugger_gets_the_interrupt_key(tag, tmp_path):
     """Ctrl-C stops the rank for longer than the deadline, and nothing else; the run goes on."""
     large = ("all_reduce", "--devices", "host:2", "-b", "64M", "-e", "64M", "-n", "30", "-w", "0")
-    terminal = Terminal(tag, tmp_path, *large, "-T", "2", "--debug-rank", "0")
-    terminal.wait_for("(gdb) ")
-    terminal.write("run\n")
-    terminal.wait_for("busbw")
-    terminal.write("\x03")
-    terminal.wait_for("received signal SIGINT")
-    time.sleep(4)
-    terminal.write("continue\n")
-    terminal.wait_for("exited normally")
-    terminal.write("quit\n")
-    assert terminal.code() == 0, terminal.text
-    assert "2 of 2 cases checked, 0 wrong" in terminal.text
+    ours, terminal = os.openpty()
+    subprocess.run(["stty", "rows", "1000", "columns", "200"], stdin=terminal, check=True)
+    process = subprocess.Popen(
+        ["setsid", "--ctty", *PROGRAM, *large, "-T", "2", "--debug-rank", "0"],
+        cwd=tmp_path,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment(tag, {"TERM": "dumb"}),
+    )
+    os.close(terminal)
+    text = ""
+    for words, answer in (
+        ("(gdb) ", "run\n"),
+        ("busbw", "\x03"),
+        ("received signal SIGINT", "continue\n"),
+        ("exited normally", "quit\n"),
+        ("2 of 2 cases checked, 0 wrong", ""),
+    ):
+        end_s = time.monotonic() + scaled(60)
+        while words not in text:
+            ready, _, _ = select.select([ours], [], [], max(0.0, end_s - time.monotonic()))
+            assert ready, text
+            text += os.read(ours, 65536).decode(errors="replace")
+        if answer == "continue\n":
+            time.sleep(4)
+        os.write(ours, answer.encode())
+    assert process.wait(scaled(20)) == 0, text
+    os.close(ours)

@@ -5,6 +5,7 @@ Their ranks agree on settings and libraries.
 
 import signal
 import socket
+import sys
 import time
 
 import pytest
@@ -13,8 +14,8 @@ from pods import SWEEP
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.launch.meeting import find_meeting, open_meeting
 from cclmark.launch.placement import Placement
-from commands import wait_until
-from fake_libraries import fake_library
+from cclmark_fleet.scan.result import ScanResult
+from commands import tagged_processes, wait_until
 from patience import scaled, waits
 from ports import free_port
 
@@ -47,6 +48,18 @@ def test_pairs_of_ranks_that_a_launcher_started(pods):
     assert {result.status for result in results} == {"ok"}
 
 
+def test_settings_are_compared_by_new_ranks_of_all_processes(pods):
+    name = "CCLMARK_SHM_INLINE_BYTES"
+    command = ("experiment", "all_reduce", "-b", "1K", "-e", "1K", "-n", "2", "-w", "1")
+    first, second = pods.run(2, *command, "--ccl", "shm", "--vary", f"{name}=64", "--rounds", "2")
+    assert (first[0], second) == (0, (0, "", ""))
+    found = {}
+    for result in pods.journal().results:
+        found.setdefault(result.trial.variant.value_of(name), []).append(result.status)
+    # The default, and the default again.
+    assert found == {"": ["ok"] * 4, "64": ["ok"] * 2}
+
+
 def test_missing_processes_are_named_during_and_after_the_wait(pods):
     first = pods.start(0, 4, *SWEEP, "-T", "5")
     second = pods.start(2, 4, *SWEEP, "-T", "5")
@@ -60,19 +73,6 @@ def test_missing_processes_are_named_during_and_after_the_wait(pods):
     assert "CCLMARK_LAUNCHER=none" in err
     assert pods.end(second)[0] == 4
     assert list(pods.directory.rglob("*.jsonl")) == []
-
-
-def test_launchers_that_say_different_things_of_any_process_are_told_of(pods):
-    """The first one alone would notice nothing."""
-    started = [
-        pods.start(0, 2, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="2")
-        for rank in (0, 1)
-    ]
-    (code, out, _), second = (pods.end(process) for process in started)
-    assert code == 0
-    assert out.splitlines()[0].endswith(", started by Open MPI's mpirun")
-    assert "reports process 1 of 2, PyTorchJob or the like 0 of 2: the first is used" in out
-    assert second == (0, "", "")
 
 
 def test_only_the_first_tells_of_its_host(pods):
@@ -95,7 +95,7 @@ def test_a_first_process_that_takes_its_time_to_answer(pods):
     pods.note()
     first.send_signal(signal.SIGSTOP)
     second = pods.start(1, 2)
-    time.sleep(5)  # longer than until a second look at the note
+    time.sleep(3.5)  # longer than until a second look at the note
     first.send_signal(signal.SIGCONT)
     assert pods.end(first)[0] == 0
     assert pods.end(second) == (0, "", "")
@@ -109,28 +109,25 @@ def test_two_that_say_they_are_the_same(pods):
     assert all(pods.end(process)[0] == 4 for process in started[1:])
 
 
-BAD = ("all_reduce", "--devices", "host", "-b", "1M", "-e", "1K")
 NO_CUDA = {"CUDA_VISIBLE_DEVICES": "", "CCLMARK_CUDA_LIBRARY": ""}
 
 
 @pytest.mark.parametrize(
-    ("of_first", "of_second", "code", "words"),
+    ("of_second", "code", "word"),
     [
-        (BAD, BAD, 2, ["cclmark:"]),
-        # What one process lacks, and other arguments, the first one says.
-        (SWEEP, ("all_reduce", "--devices", "cuda"), 3, ["process 1 on "]),
-        (SWEEP, (*SWEEP, "-c", "0"), 2, ["process 1 on", "other arguments"]),
+        (("all_reduce", "--devices", "cuda"), 3, ""),
+        ((*SWEEP, "-c", "0"), 2, "other arguments"),
     ],
-    ids=["a mistake", "a missing device", "other arguments"],
+    ids=["a missing device", "other arguments"],
 )
-def test_what_is_wrong_with_a_command_is_said_once(pods, of_first, of_second, code, words):
-    started = pods.start(0, 2, *of_first, **NO_CUDA), pods.start(1, 2, *of_second)
+def test_what_is_wrong_with_a_command_is_said_once(pods, of_second, code, word):
+    """What one process lacks, and other arguments, the first one says."""
+    started = pods.start(0, 2, **NO_CUDA), pods.start(1, 2, *of_second)
     (code_of_first, _, err), second = (pods.end(process) for process in started)
     assert code_of_first == second[0] == code
-    assert all(word in err for word in words)
+    assert "process 1 on " in err
+    assert word in err
     assert err.count("cclmark:") == 1
-    if of_first == of_second:
-        assert second[1:] == ("", "")
 
 
 def test_by_a_secret_of_the_environment(pods):
@@ -174,27 +171,77 @@ def test_a_process_killed_while_it_measures(pods, rank):
     started = [pods.start(one, 3, *SWEEP, "-N", "0") for one in range(3)]
     wait_until(lambda: pods.results() > 3, "there are results")
     begin_s = time.monotonic()
-    started[rank].kill()
-    others = [process for process in started if process is not started[rank]]
-    ended = [pods.end(process, 20) for process in others]
+    killed = started.pop(rank)
+    killed.kill()
+    ended = [pods.end(process, 20) for process in started]
     assert time.monotonic() < begin_s + scaled(10)
     assert [code for code, _, _ in ended] == [4, 4]
-    if rank:
-        assert f"process {rank} (pid {started[rank].pid}" in ended[0][2]
+    assert rank == 0 or f"process {rank} (pid {killed.pid}" in ended[0][2]
     assert pods.journal()
+
+
+# What stands before processes: a program that a launcher starts, which dies without a word.
+PARENT = [
+    *(sys.executable, "-c"),
+    "import subprocess, sys; sys.exit(subprocess.Popen(sys.argv[1:]).wait())",
+]
+
+
+def test_the_parent_of_a_launched_process_is_killed(pods):
+    """Nobody tells the process itself, as when a launcher is killed by force."""
+    started = [pods.start(one, 2, *SWEEP, "-N", "0", prefix=PARENT) for one in range(2)]
+    wait_until(lambda: pods.results() > 3, "there are results")
+    begin_s = time.monotonic()
+    started[0].kill()
+    ended = [pods.end(process, 20) for process in started]  # their output is open until then
+    wait_until(lambda: not tagged_processes(pods.tag), "all of it is gone")
+    assert time.monotonic() - begin_s < scaled(20)
+    footer = pods.journal().footer
+    assert "the launcher of this process has exited" in footer.message
+    assert footer.exit_code == ended[1][0] == 130
+
+
+def test_the_parent_is_killed_before_the_first_process_has_come(pods):
+    second = pods.start(1, 2, *SWEEP, "-N", "0", "-T", "100", prefix=PARENT)
+    wait_until(lambda: len(tagged_processes(pods.tag)) == 2, "the process was started")
+    time.sleep(2.0)  # until it waits for the note
+    second.kill()
+    pods.end(second, 20)
+    wait_until(lambda: not tagged_processes(pods.tag), "it is gone", 20)
+
+
+@pytest.mark.started
+def test_a_rank_that_dies_is_left_out_and_named(pods):
+    """Its process goes on, so the others are new ranks of the same processes."""
+    scan = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.2", "-T", "60")
+    started = [pods.start(rank, 3, *scan, "--topology", "fat-tree:3x1") for rank in (2, 1, 0)]
+    wait_until(lambda: pods.results() > 1, "the first round is measured")
+    started[0].kill()
+    started[0].wait()
+    ends = [pods.end(process, 240) for process in started[1:]]
+    code, out, _ = ends[-1]
+    assert code == 1, ends
+    assert "stopped answering: process 2" in " ".join(out.split())
+    journal = pods.journal()
+    results = [one for one in journal.results if isinstance(one, ScanResult)]
+    assert len({one.index for one in results}) == len(results) == journal.header.planned_cases
+    late = [one for one in results if one.failed]
+    assert all(2 not in test.devices for one in late for test in one.tests)
+    assert {one.device for one in late[-1].failed} == {2}
 
 
 TWO = Placement("srun", 0, 2, None, None, "")
 
 
 def test_notes_of_other_users_are_neither_written_nor_read(tmp_path):
-    env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": "127.0.0.1"}
+    env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": "lo"}
     tmp_path.chmod(0o777)
     with pytest.raises(UsageError, match="writable for other users"):
         open_meeting(TWO, env)
     tmp_path.chmod(0o700)
     meeting = open_meeting(TWO, env)
     try:
+        assert meeting.server.endpoint.startswith("tcp://127.0.0.1:")
         assert find_meeting(TWO, env, time.monotonic())[0] == meeting.server.endpoint
         meeting.note.chmod(0o644)
         with pytest.raises(UsageError, match="not private to this user"):
@@ -202,15 +249,6 @@ def test_notes_of_other_users_are_neither_written_nor_read(tmp_path):
     finally:
         meeting.close()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("interface", ["lo", "127.0.0.1"])
-def test_listens_on_the_chosen_interface_only(tmp_path, interface):
-    tmp_path.chmod(0o700)
-    env = {"CCLMARK_SHARED_DIR": str(tmp_path), "CCLMARK_INTERFACE": interface}
-    meeting = open_meeting(TWO, env)
-    meeting.close()
-    assert meeting.server.endpoint.startswith("tcp://127.0.0.1:")
 
 
 SECRET = {"CCLMARK_SECRET": "a secret that is long enough"}
@@ -264,58 +302,14 @@ def test_a_port_that_is_taken():
             open_meeting(TWO, {**SECRET, "CCLMARK_ADDRESS": where})
 
 
-@pytest.mark.parametrize(
-    ("name", "values", "message"),
-    [
-        # The default depends on the group.
-        (
-            *("BRIDGE_WHOLE", ("256K", "")),
-            " differs between ranks: 262144 on rank 0, the default on rank 1",
-        ),
-        ("SHM_INLINE", ("", "much"), "=much: not a size"),
-    ],
-)
-def test_ranks_with_different_values_end_with_a_message(pods, name, values, message):
-    name = f"CCLMARK_{name}_BYTES"
-    chosen = ("bridge", "--islands", "0,1") if "BRIDGE" in name else ("shm",)
+def test_ranks_with_different_values_end_with_a_message(pods):
+    """The default depends on the group."""
+    name = "CCLMARK_BRIDGE_WHOLE_BYTES"
     first, second = (
-        pods.start(rank, 2, *SWEEP, "--ccl", *chosen, **{name: value})
-        for rank, value in enumerate(values)
+        pods.start(rank, 2, *SWEEP, "--ccl", "bridge", "--islands", "0,1", **{name: value})
+        for rank, value in enumerate(("256K", ""))
     )
     code, _, err = pods.end(first)
     assert code == 2
-    assert f"{name}{message}" in err
-    assert "rank 1" in err
+    assert f"{name} differs between ranks: 262144 on rank 0, the default on rank 1" in err
     assert pods.end(second)[0] == 2
-
-
-DESCRIPTION = """
-name = "mine"
-shape = "nccl"
-devices = ["tang"]
-prefix = "pccl"
-files = ["libmine.so"]
-[types]
-float32 = 7
-[reductions]
-sum = 0
-"""
-
-
-def test_a_file_that_one_process_lacks_ends_all(pods, tmp_path):
-    fakes = fake_library("tang/libpccl.so").parent
-    env = {
-        "CCLMARK_TANG_LIBRARY": str(fakes / "libtangrt_shared.so"),
-        "CCLMARK_MINE_LIBRARY": str(fakes / "libpccl.so"),
-        **{"CCLMARK_FAKE_DEVICES": "2", "LOCAL_WORLD_SIZE": "2"},
-    }
-    (tmp_path / "mine.toml").write_text(DESCRIPTION)
-    command = ("all_reduce", "--ccl", "mine", "-b", "64", "-e", "64", "--ccl-file")
-    first, second = (
-        pods.start(rank, 2, *command, name, LOCAL_RANK=str(rank), **env)
-        for rank, name in enumerate(("mine.toml", "absent.toml"))
-    )
-    code, _, err = pods.end(first, timeout_s=30)
-    assert code == 2
-    assert "--ccl-file absent.toml: cannot read it: No such file or directory" in err
-    assert pods.end(second, timeout_s=30)[0] == 2

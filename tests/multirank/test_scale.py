@@ -67,6 +67,7 @@ def serve(coordinator, fleet, name, *arguments):
 
 
 def test_all_learn_meet_beat_and_are_told_to_abort(coordinator, fleet):
+    """One that vanishes at last is named, and the others go on."""
     server = coordinator.meeting.server
     assert coordinator.host_of == list(range(PEERS + 1))
     assert coordinator.devices.indices == (0,) * (PEERS + 1)
@@ -80,18 +81,14 @@ def test_all_learn_meet_beat_and_are_told_to_abort(coordinator, fleet):
     serve(coordinator, fleet, "await_abort")
     assert coordinator.lost() == ""
     assert server.refused == 0
-
-
-def test_one_that_vanishes_is_named_and_the_others_go_on(coordinator, fleet):
     serve(coordinator, fleet, "vanish", 17)
     deadline_s = time.monotonic() + scaled(20)
     while not coordinator.lost() and time.monotonic() < deadline_s:
         for message in coordinator.meeting.server.receive(0.02):
             coordinator.hear(message)
-    assert coordinator.lost().startswith("process 17 (pid ")
-    assert coordinator.lost().endswith("is lost: its connection broke")
     serve(coordinator, fleet, "beat")
     assert coordinator.lost().startswith("process 17 (pid ")
+    assert coordinator.lost().endswith("is lost: its connection broke")
 
 
 @pytest.fixture

@@ -1,12 +1,9 @@
 """A job that uses NCCL through ctypes, as a program that knows nothing of cclmark.
 
-    nccl_job.py CUDA NCCL [--ranks N] [--steps N] [--kill RANK:STEP] [--exit CODE] [--wait]
-                [--hold FILE] [--late RANK:STEP]
+    nccl_job.py CUDA NCCL [--steps N] [--kill RANK:STEP] [--exit CODE] [--wait] [--group]
 
 It starts its ranks as a launcher does, with RANK and WORLD_SIZE. Every step has two all_reduces of
 256 float32 elements, one of 1 MiB, an all_gather of 64 bfloat16 elements a rank, and two messages.
-With --late, a rank sleeps 200 ms within one of its steps. With --hold, each rank creates FILE.RANK
-after its steps and waits until FILE exists.
 """
 
 import argparse
@@ -21,6 +18,7 @@ from pathlib import Path
 FLOAT32, BFLOAT16, SUM = 7, 9, 0
 BYTES = 1 << 20
 NOT_READY = 600
+RANKS = 2
 
 
 class UniqueId(ctypes.Structure):
@@ -36,16 +34,11 @@ def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("cuda")
     parser.add_argument("nccl")
-    parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--kill", default="")
-    parser.add_argument("--late", default="")
     parser.add_argument("--exit", type=int, default=0)
     parser.add_argument("--wait", action="store_true")
-    parser.add_argument("--hold", type=Path)
-    parser.add_argument("--unequal", action="store_true")
     parser.add_argument("--group", action="store_true")
-    parser.add_argument("--sizes", action="store_true")
     parser.add_argument("--only-communicator", action="store_true")
     return parser.parse_args()
 
@@ -55,10 +48,10 @@ def launch(given):
     # As torchrun and mpirun do: ranks end with their launcher.
     signal.signal(signal.SIGTERM, lambda number, frame: [rank.terminate() for rank in ranks])
     note = Path(f"id-{os.getpid()}")
-    for rank in range(given.ranks):
-        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(given.ranks), "NOTE": str(note)}
+    for rank in range(RANKS):
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(RANKS), "NOTE": str(note)}
         ranks.append(subprocess.Popen([sys.executable, *sys.argv], env=env))
-    codes = [None] * given.ranks
+    codes = [None] * RANKS
     while None in codes:
         codes = [rank.poll() for rank in ranks]
         if any(codes):  # a rank has failed: the others would wait for it
@@ -76,13 +69,6 @@ def wait_for(path):
         if time.monotonic() > deadline_s:
             sys.exit(f"{path} does not appear")
         time.sleep(0.01)
-
-
-def hold(end, rank):
-    """Waits until the file ``end`` exists, if it is given."""
-    if end is not None:
-        Path(f"{end}.{rank}").touch()
-        wait_for(end)
 
 
 def unique_id(nccl, rank):
@@ -104,7 +90,7 @@ def allocated(cuda):
 
 
 def work(given):
-    rank, ranks = int(os.environ["RANK"]), given.ranks
+    rank = int(os.environ["RANK"])
     cuda = ctypes.CDLL(given.cuda)
     nccl = ctypes.CDLL(given.nccl)
     context = ctypes.c_void_p()
@@ -122,7 +108,7 @@ def work(given):
         ctypes.c_int,
     )
     own = unique_id(nccl, rank)
-    check(nccl.ncclCommInitRank(ctypes.byref(communicator), ranks, own, rank), "ncclCommInitRank")
+    check(nccl.ncclCommInitRank(ctypes.byref(communicator), RANKS, own, rank), "ncclCommInitRank")
     end = (communicator, stream)
     ahead = Path(f"{os.environ['NOTE']}.ahead")
 
@@ -137,15 +123,11 @@ def work(given):
         all_reduce(256)
         all_reduce(256)
         all_reduce(BYTES // 4)
-        if given.sizes:
-            all_reduce(257 + step)
-        if given.late == f"{rank}:{step}":
-            time.sleep(0.2)
         size = ctypes.c_size_t(64)
         check(nccl.ncclAllGather(*buffers, size, BFLOAT16, *end), "ncclAllGather")
         check(nccl.ncclGroupStart(), "ncclGroupStart")
-        check(nccl.ncclSend(buffers[0], size, FLOAT32, (rank + 1) % ranks, *end), "ncclSend")
-        check(nccl.ncclRecv(buffers[1], size, FLOAT32, (rank - 1) % ranks, *end), "ncclRecv")
+        check(nccl.ncclSend(buffers[0], size, FLOAT32, (rank + 1) % RANKS, *end), "ncclSend")
+        check(nccl.ncclRecv(buffers[1], size, FLOAT32, (rank - 1) % RANKS, *end), "ncclRecv")
         check(nccl.ncclGroupEnd(), "ncclGroupEnd")
         if given.group:
             check(nccl.ncclGroupStart(), "ncclGroupStart")
@@ -156,12 +138,6 @@ def work(given):
             ahead.touch()
     while cuda.cuStreamQuery(stream) == NOT_READY:
         time.sleep(0.001)
-    hold(given.hold, rank)
-    if given.unequal:
-        # Such calls are an error, which the library reports at any time, to later calls too.
-        all_reduce(512 + rank)
-        check(nccl.ncclCommAbort(communicator), "ncclCommAbort")
-        return
     check(nccl.ncclCommDestroy(communicator), "ncclCommDestroy")
 
 

@@ -5,13 +5,9 @@ file built). Every device has one stream: a thread, on which collectives run, wi
 of torch wait for it. ``CCLMARK_FAKE_TORCH``: a fault of the plug-in,
 
 - ``corrupt``: rank 1's all_reduce returns a first element that is one too large,
-- ``without:OPERATION``: the process group does not support this method,
-- ``lacks:NAME``: the device's module has no such attribute,
 - ``other-torch``: built for another torch,
-- ``no-backend``: without its backend of torch.distributed,
 - ``no-event-times``: events measure no times,
-- ``wrong-product``: the first element of a matrix product is one too large,
-- ``no-devices``, ``one-device``: so many devices.
+- ``wrong-product``: the first element of a matrix product is one too large.
 """
 
 import contextlib
@@ -26,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 _WITHOUT_EXTERNAL = ("npu",)  # as in most releases of torch_npu
-_FAULT, _, _OPERATION = os.environ.get("CCLMARK_FAKE_TORCH", "").partition(":")
+_FAULT = os.environ.get("CCLMARK_FAKE_TORCH", "")
 
 
 class _Stream:
@@ -158,8 +154,6 @@ class _Group(dist.ProcessGroup):
 
     def _run(self, operation, *arguments):
         """Enters gloo's operation: a handle of a device is waited for by its stream alone."""
-        if (_FAULT, operation) == ("without", _OPERATION):
-            raise RuntimeError(f"{self._name} does not support {operation}")
         here = [_on_host(argument) for argument in arguments if argument is not None]
 
         def work():
@@ -236,9 +230,9 @@ def register(name, backend, runtime, prefix):
     stream = _Stream(library)
     module = types.ModuleType(f"torch.{name}")
     module.__dict__.update(
-        is_available=lambda: _FAULT != "no-devices",
+        is_available=lambda: True,
         is_initialized=lambda: True,
-        device_count=lambda: 1 if _FAULT == "one-device" else 4,
+        device_count=lambda: 4,
         current_device=library.fake_device,
         set_device=lambda device: library.fake_set_device(torch.device(device).index),
         synchronize=lambda device=None: stream.synchronize(),
@@ -259,8 +253,6 @@ def register(name, backend, runtime, prefix):
         _is_in_bad_fork=lambda: False,
         get_amp_supported_dtype=lambda: [torch.bfloat16, torch.float16],
     )
-    if _FAULT == "lacks":
-        delattr(module, _OPERATION)
     torch.utils.rename_privateuse1_backend(name)
     torch._register_device_module(name, module)
     torch.utils.generate_methods_for_privateuse1_backend()
@@ -270,5 +262,4 @@ def register(name, backend, runtime, prefix):
 
     if _FAULT == "wrong-product":
         _falsify_products()
-    if _FAULT != "no-backend":
-        dist.Backend.register_backend(backend, make, devices=[name])
+    dist.Backend.register_backend(backend, make, devices=[name])
