@@ -144,7 +144,7 @@ def with_profile(journal, profile, **header):
     return dataclasses.replace(journal, header=changed, profile=profile)
 
 
-@pytest.mark.parametrize("format", ["table", "markdown", "csv"])
+@pytest.mark.parametrize("format", ["table", "csv"])
 def test_texts_have_the_columns_of_trainings(profiled, format):
     """The reason why the plug-in knows only some of them is stated once."""
     plug_in = with_profile(profiled, PLUG_IN, imported=None)
@@ -174,10 +174,8 @@ def test_several_kinds_are_one_table(trained, profiled, table):
     ("words", "program"),
     [
         ("profile -- torchrun --nproc-per-node 8 train.py", "torchrun --nproc-per-node 8 train.py"),
-        ("profile --calls 5 --no-kernel-times ./run.sh --x", "./run.sh --x"),
-        ("profile --format=json --logs logs python profile", "python profile"),
+        ("profile --calls 5 --logs=logs python profile", "python profile"),
         ("profile --read logs", "logs"),
-        ("profile --read=logs --run ab", "logs"),
         ("", ""),
     ],
 )

@@ -194,9 +194,6 @@ def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(
     home = {"XDG_DATA_HOME": str(tmp_path / "home")}
     sides = "a100-1 a100-ctas8"
     gated = f"{sides} --fail-if-slower 5%"
-    told = compare(sides, env=home).out
-    assert "  noise from run to run is unknown for this machine: " in told
-    assert "26 not judged: the noise between runs is unknown for this machine: 2 more" in told
     message = compare(gated, env=home, code=2).message
     assert "can be judged: the noise between runs is unknown for this machine: 2 more" in message
 
@@ -204,21 +201,10 @@ def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(
     for run in runs:
         run.write_bytes(run_of(run.stem))
     cclmark("history", "add", *runs, env=home)
-    told = compare(sides, env=home).out
-    assert "  noise from run to run is of this machine, measured by the runs in its history" in told
-    assert re.search(r"128 MiB .* slower", told)
-    assert "slower by 5 % or more" in compare(gated, env=home, code=1).err
-
-    broken = tmp_path / "broken.sqlite"
-    broken.write_bytes(b"SQLite format 3\x00" + b"x" * 4096)
-    told = compare(sides, env={**home, "CCLMARK_HISTORY": str(broken)})
-    assert told.err.count("the noise of this machine in its history is not used: ") == 1
-    assert "unknown for this machine" in told.out
-
-
-def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
-    shutil.copy(RUNS / "ctas8.jsonl", tmp_path / "a,b.jsonl")
-    assert "8 faster" in cclmark("compare", "a,b.jsonl", RUNS / "default-1.jsonl").out
+    told = compare(gated, env=home, code=1)
+    assert "noise from run to run is of this machine, measured by the runs in its" in told.out
+    assert re.search(r"128 MiB .* slower", told.out)
+    assert "slower by 5 % or more" in told.err
 
 
 # ``cclmark compare`` of runs that are computed: exact differences, without noise.
@@ -254,7 +240,7 @@ def rows_of(cclmark, name):
     return {(row["gpus"], row["variant"]): row for row in rows}
 
 
-def test_figures_are_those_of_both_journals_with_their_ratio(cclmark, tmp_path):
+def test_figures_are_those_of_both_journals_with_their_ratio(cclmark):
     names = []
     for network in ("8x400", "8x200"):
         names.append(f"{network}.jsonl")
@@ -272,7 +258,3 @@ def test_figures_are_those_of_both_journals_with_their_ratio(cclmark, tmp_path):
     assert own["needed_gbit"]["ratio"] == own["network_bytes"]["ratio"] == 1
     assert own["step_ms"]["ratio"] > 1
     assert [one["name"] for one in found["differences"]] == ["judged network"]
-    cclmark("compare", *names, "--format", "html", "-O", tmp_path / "x.html")
-    page = (tmp_path / "x.html").read_text()
-    assert "sent to other nodes in a step" in page
-    assert "judged network" in page

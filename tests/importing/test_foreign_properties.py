@@ -80,9 +80,6 @@ def exported(format, header, results, footer=None):
     return "".join(lines).encode()
 
 
-FIGURE = re.compile(r"(?<![\w.:])\d+\.(\d+)(?=GBps|[^\w.:]|$)")
-
-
 @settings(max_examples=examples(60), deadline=None)
 @given(runs())
 def test_nccl_tests_text_of_ours_comes_back(run):
@@ -275,33 +272,6 @@ def given_for(file):
     return Given(**LACKING.get(file.name, {}))
 
 
-@pytest.mark.parametrize(
-    "file",
-    # In that of debugging rows are split into several lines.
-    [one for one in FILES if one.suffix == ".txt" and one.stem != "nccl-tests-debug"],
-    ids=lambda path: path.name,
-)
-def test_figures_of_0_are_refused_or_counted(file):
-    text, told = file.read_text(), given_for(file)
-    journal = read(text.encode(), None, told)
-    lines = text.split("\n")
-    tried = 0
-    for number, line in enumerate(lines, start=1):
-        zero = FIGURE.sub(lambda found: f"0.{'0' * len(found[1])}", line)
-        if zero == line:
-            continue
-        tried += 1
-        changed = "\n".join([*lines[: number - 1], zero, *lines[number:]])
-        try:
-            less = read(changed.encode(), None, told)
-        except UsageError:
-            continue
-        if len(less.results) < len(journal.results):
-            new = {*less.header.notices} - {*journal.header.notices}
-            assert any(re.search(rf"\b{number}\b", one) for one in new), (number, zero, new)
-    assert tried
-
-
 @each_file
 def test_thousands_of_faults(file):
     text, given = file.read_text(), given_for(file)
@@ -389,7 +359,7 @@ def test_what_no_tool_wrote_is_refused(content):
             read(content, format, ALL)
 
 
-@pytest.mark.parametrize("piece", [" ", "a", "#", "|", "{", "1 ", "\x1b[", "Comm size: ", "1:"])
+@pytest.mark.parametrize("piece", [" ", "a", "|", "1 ", "\x1b[", "Comm size: "])
 @pytest.mark.parametrize("start", ["", "#  size  count  type  time  time\n"])
 def test_long_texts_take_no_long_time(piece, start):
     content = (start + piece * (60_000 // len(piece))).encode()
@@ -398,12 +368,3 @@ def test_long_texts_take_no_long_time(piece, start):
         with pytest.raises(UsageError):
             read(content, format, ALL)
         assert time.process_time() - began_s < scaled(PATIENCE_S)
-
-
-@pytest.mark.parametrize("piece", ["a_", "1:"])
-def test_a_line_of_a_kind_of_host_name_costs_no_more_than_its_length(piece):
-    """The library's log may begin anywhere in a line, with a host's name."""
-    text = (TESTS / "foreign" / "nccl-tests-2.19.txt").read_text()
-    began_s = time.process_time()
-    read((text + piece * (1_000_000 // len(piece)) + "\n").encode(), "nccl-tests")
-    assert time.process_time() - began_s < scaled(1.0)

@@ -79,15 +79,6 @@ def test_what_commands_print(cclmark, tmp_path, name):
     assert name != "import-refused" or before.keys() == {*tmp_path.iterdir()}
 
 
-def test_without_any_device_every_format_still_has_something_to_say(cclmark):
-    cclmark("import", str(TEXTS / "all-reduce-bench.txt"), "-o", "old.jsonl")
-    for name in ("table", "json", "csv", "markdown", "parquet", "prometheus", "nccl-tests"):
-        cclmark("export", "old.jsonl", "--format", name, "-O", f"out.{name}")
-    for name in ("flagcx", "hccl"):
-        assert cclmark("export", "old.jsonl", "--format", name).out.count("\n") > 20
-    assert "cclmark 0.1.0  32 ranks\n" in cclmark("export", "old.jsonl", "--format", "table").out
-
-
 def test_from_a_pipe(tmp_path):
     done = subprocess.run(
         [*PROGRAM, "import", "-", "-o", "piped.jsonl"],

@@ -101,14 +101,11 @@ def test_a_journal_that_another_run_is_about_to_begin_is_not_taken_over(tmp_path
         (b'{"type":"header","schema_ver', "incomplete: cut off after 28 bytes"),
         (b'{"type":"footer"}', "x is not a journal of cclmark: it begins with"),
         (gzip.compress(b'{"type":"header"}', mtime=0), "it is compressed: gunzip it first"),
-        (b"PK\x03\x04....", "it is compressed: unzip it first"),
         ("{}".encode("utf-16"), "it is UTF-16: save it as UTF-8"),
         (bytes(range(128, 255)), "it is binary"),
         (("x" * 39 + "é").encode(), "it begins with 'xxx"),
-        (b"hello\n", "it begins with 'hello'"),
         # What other tools print.
         (b"# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809\n", IMPORTED),
-        (b"Comm size: 1024 bytes; Elapsed time: 0.000012 sec\n", IMPORTED),
         (b'{"header": {"schema_version": 4}}\n', IMPORTED),
     ],
 )

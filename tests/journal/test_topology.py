@@ -49,7 +49,6 @@ def program(tmp_path, monkeypatch):
         (NPU, "NPU", (1, 2), "SYS", 6),
         (MX, "GPU", (0, 1), "MX", 2),
         (ROCM, "GPU", (1, 0), "XGMI", 2),
-        ("", "GPU", (0, 1), None, 0),
         ("GPU0 X MX\n", "GPU", (0, 1), None, 0),
     ],
 )

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from cclmark.kinds.registry import read_journal
 from places import TESTS
 
 COMMAND = ("--devices", "host:2", "-b", "64", "-e", "256", "-n", "2", "-w", "0")
@@ -48,11 +47,9 @@ def test_the_same_is_measured_and_compared(cclmark, no_leaks):
     assert again.out.count("  -  noise unknown\n") == 12
     unknown = "the noise between runs is unknown for this machine: 2 more runs of each side"
     assert f"12 not judged: {unknown}" in again.out
-    # What it wrote stays as it is, and its own journal can be run again.
+    # What it wrote stays as it is.
     assert first.journal_path.read_bytes() == content
     assert (first.directory / "o.txt").read_text() == printed
-    third = cclmark("rerun", again.journal_path)
-    assert third.journal.header.settings == header.settings
 
 
 def test_options_after_two_dashes_replace_those_of_the_journal(cclmark):
@@ -137,9 +134,6 @@ def test_a_run_of_a_launcher_is_told_how_to_be_started_again(cclmark, altered):
     path = altered(**launched)
     said = f"start cclmark rerun {path} under srun with 4 processes"
     assert said in cclmark("rerun", path).err
-    task = {"LOCAL_RANK": "0", "RANK": "0", "LOCAL_WORLD_SIZE": "2", "WORLD_SIZE": "2"}
-    assert said not in cclmark("rerun", path, "--", "-T", "1", env=task, code=4).err
-    assert "the same number of processes" in cclmark("rerun", altered(launcher="srun")).err
 
 
 def test_what_differs_is_said(cclmark, altered, journal_lines):
@@ -204,9 +198,8 @@ def test_commands_that_are_refused(cclmark, altered, tmp_path):
     altered()
     before = sorted(tmp_path.rglob("*"))
     for words in (
-        *("", "cclmark", "sh -c touch\xa0touched", "cclmark info", "cclmark rerun altered.jsonl"),
-        *("cclmark torch", "cclmark all_reduce surplus", "cclmark all_reduce --no-such\x1b[2J"),
-        *("cclmark all_reduce -n \x1b[2Jx", "cclmark all_reduce --import touching"),
+        *("", "sh -c touch\xa0touched", "cclmark info", "cclmark rerun altered.jsonl"),
+        *("cclmark all_reduce --no-such\x1b[2J", "cclmark all_reduce --import touching"),
         "cclmark all_reduce --ccl-path ./touching.so",
     ):
         path = altered(command=[one.replace("\xa0", " ") for one in words.split(" ") if one])
@@ -221,9 +214,3 @@ def test_code_that_the_user_names_too_is_trusted(cclmark, altered):
     refused = cclmark("rerun", path, code=2)
     assert f"cclmark rerun {path} -- --import=nothing" in refused.message
     assert len(cclmark("rerun", path, "--", "--import", "nothing").journal.results) == 6
-
-
-def test_an_old_journal_without_the_newer_fields(cclmark, altered):
-    path = altered(plan=None, directory="", schema_version=2, run_id="")
-    assert len(read_journal(path).results) == 6
-    assert "6 in both" in cclmark("rerun", path).out

@@ -152,14 +152,6 @@ def test_a_machine_that_one_accepted_is_what_the_next_run_is_held_against(refs):
     assert re.search(share, again)
 
 
-def test_a_journal_without_a_figure_that_is_good_enough(refs, own):
-    journal = str(refs(*HOST, "-c", "0").journal_path)
-    message = refs("references", "add", journal, "--name", "x", code=2).message
-    assert "no figure can be a reference: 6 of 6 figures are not good enough" in message
-    assert "6 not verified" in message
-    assert own() == []
-
-
 def test_a_broken_file_of_the_users_is_named(refs, tmp_path):
     home = tmp_path / "data" / "cclmark" / "references"
     home.mkdir(parents=True)
@@ -171,10 +163,3 @@ def test_a_broken_file_of_the_users_is_named(refs, tmp_path):
     told = refs(*HOST)
     assert f"your references are not used: {home / 'mine.toml'}" in told.err
     assert "6 of 6 cases checked, 0 wrong" in told.out
-
-
-def test_other_formats_have_no_room_for_shares(refs, tmp_path):
-    message = refs(*HOST, "--references", "--format", "csv", code=2).message
-    assert "--references requires --format table or markdown" in message
-    runs = tmp_path / "cclmark-runs"
-    assert not runs.exists() or not any(runs.iterdir())

@@ -142,13 +142,9 @@ VERDICTS = {
         journal(*(replace(measured(one), cycle=one) for one in (1, 2, 9))),
     ),
     **{
-        f"no number {value}, {runs} runs, {threshold}": judged(
-            threshold,
-            *[journal(measured())] * (runs - 1),
-            journal(measured(value, time_s=value)),
+        f"no number, {threshold}": judged(
+            threshold, *[journal(measured())] * 2, journal(measured(math.nan, time_s=math.nan))
         )
-        for value in (math.nan, math.inf)
-        for runs in (1, 3)
         for threshold in (LEAST, 'time_at_most = "99 s"')
     },
     "limit of links": judged(OF_LIMIT, journal(measured(), links=[NVLINK, PCIE])),
@@ -170,10 +166,7 @@ VERDICTS = {
             ("zero", [measured(0.0)]),
         )
     },
-    **{
-        f"no case of {selector}": judged(f"{selector}\n{LEAST}", journal(measured()))
-        for selector in (*('size = "2M"', 'dtype = "int8"', 'ccl = "shm"'),)
-    },
+    "no case": judged(f'dtype = "int8"\n{LEAST}', journal(measured())),
     **{
         f"one lacks of {selector}, exit code {code}": judge(
             command(f"{selector}\n{LEAST}", "pairs"), [CommandRun(code, FIRST_PAIR)], None
@@ -181,10 +174,7 @@ VERDICTS = {
         for selector in ('dtype = ["float32", "int8"]', 'pair = ["0-1", "1-2"]')
         for code in (0, 4)
     },
-    **{
-        f"sizes {sizes}": judged(f'size = "{sizes}"\n{LEAST}', GATHERED, run="all_gather")
-        for sizes in ("1M", "64K-1M", "1M-")
-    },
+    "sizes": judged(AT_1M, GATHERED, run="all_gather"),
     **{
         f"barrier, {threshold}": judged(threshold, MIXED, run="collectives")
         for threshold in (LEAST, 'size = "-1M"\ntime_at_most = "1 s"', 'time_at_most = "1 s"')
@@ -288,12 +278,11 @@ UNCERTAIN = {
     **{
         f"runs {runs}": judged(AT_90, *map(run_within, runs))
         for runs in (
-            *([(100e9, 0.02)], [(91e9, 0.02)], [(89e9, 0.02)], [(88e9, 0.02)]),
+            *([(91e9, 0.02)], [(89e9, 0.02)], [(88e9, 0.02)]),
             # Half a width of a time: the bandwidth is up to twice as high.
             *([(50e9, 0.5)], [(10e9, 1.5)]),
             *([(100e9, None)], [(100e9, math.nan)]),  # too few samples for an interval
             [(100e9, 0.0), (96e9, None), (89e9, 0.0)],
-            [(100e9, 0.02), (96e9, 0.01), (93e9, 0.03)],
             [(100e9, 0.02), (96e9, 0.01), (93e9, None)],
         )
     },

@@ -231,14 +231,6 @@ def test_a_stage_holds_the_microbatches_between_their_passes():
     assert "8 devices" in what_fits(replace(base, microbatches=8), few.total - 1)
 
 
-@pytest.mark.parametrize("parallel", [name for name in PARALLELISMS if name != "none"])
-def test_more_layers_and_sequences_require_more(parallel):
-    usual = {"model": "mixtral-8x7b" if parallel == "ep" else "llama3-8b", "parallel": parallel}
-    usual |= {"microbatches": 4}
-    few, many, large = training(**usual, layers=4), training(**usual), training(**usual, batch=256)
-    assert memory_of(few).total < memory_of(many).total < memory_of(large).total
-
-
 def changed(one: plans.Training, text: str) -> plans.Training:
     """The training with the options of a text."""
     words = text.split()
@@ -399,11 +391,11 @@ TEXTS = {
     "wrong.table": (wrong(), {}),
     "wrong.markdown": (wrong(), {}),
     # Two rounds have no interval but the reason.
-    **{f"{rounds}-rounds": (compared(rounds, 18.0, 20.0), {}) for rounds in (1, 2, 3)},
+    **{f"{rounds}-rounds": (compared(rounds, 18.0, 20.0), {}) for rounds in (2, 3)},
     # The remedy of idle devices is possible.
     "idle-ddp": (idle(), {}),
     "idle-compiled": (idle(compiled=True), {}),
-    **{f"idle-{name}": (idle(parallel=name), {}) for name in ("fsdp", "ep", "pp")},
+    "idle-pp": (idle(parallel="pp"), {}),
 }
 
 
