@@ -173,11 +173,6 @@ def test_a_difference_is_told_once(changes, words):
     assert words in text
 
 
-def test_many_hosts_are_told_by_number():
-    hosts = [FIRST_HOST, *(other(kernel="5.15") for _ in range(9))]
-    assert differences_between(hosts) == ["hosts differ in kernels: 6.1 on a, 5.15 on hosts 1-9"]
-
-
 def of_rank(rank, runtime="cuda", name="H200", max_clock_hz=1.98e9):
     device = DeviceDescription(rank, "a", runtime, 0, name, 150 << 30, driver_version="13.0")
     return replace(device, max_clock_hz=max_clock_hz)

@@ -281,14 +281,6 @@ def test_one_library_is_compared_with_another_and_several_with_themselves():
     assert {one.reason for one in found if one.thing.ccl == "rccl"} == {"not measured before"}
 
 
-def test_cycles_of_a_run_are_one_run():
-    cycles = [replace(one, cycle=cycle) for cycle in (0, 1) for one in FIRST.results]
-    once = compare(default(1), default(2))
-    again = compare(Side("twice", [type(FIRST)(FIRST.header, cycles)]), default(2))
-    assert [one.ratio for one in again] == pytest.approx([one.ratio for one in once])
-    assert all(one.assumed for one in again)
-
-
 def large(*numbers, ratio=1.0):
     """Runs of the 8 cases above 1 MiB, which take ``ratio`` times as long but the first."""
     runs = []

@@ -96,15 +96,6 @@ def test_a_log_cut_off_anywhere_holds_what_was_written_before(length):
     assert read.incomplete == 4 - records
 
 
-def test_a_log_that_is_given_twice_counts_once(tmp_path, capsys):
-    path = tmp_path / "a.cclmlog"
-    path.write_bytes(log(introduced(ranks=1), all_reduce()))
-    print_logs([path])
-    once = capsys.readouterr().out
-    print_logs([path, tmp_path / "." / "a.cclmlog"])
-    assert capsys.readouterr().out == once != ""
-
-
 def test_impossible_numbers_are_damage():
     for numbers in ({"claimed": -1}, *({"dropped": it, "claimed": 201} for it in (-1, 999))):
         with pytest.raises(UsageError, match="damaged: copy the log again"):

@@ -11,7 +11,6 @@ import sqlite3
 import sys
 import zlib
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from msgspec import to_builtins
@@ -24,17 +23,15 @@ from cclmark.base.errors import MissingError, UsageError
 from cclmark.history import history_model, lists, tables
 from cclmark.history.history_model import RunFilter, moment
 from cclmark.history.lists import context_of, trends
-from cclmark.history.run_rows import devices_of, method_of
 from cclmark.history.store import Database, History
 from cclmark.history.tables import migrate, version_of
 from cclmark.history.user_history import noise_of_machines
-from cclmark.journal.schema import LibraryDescription
 from cclmark.kinds.registry import read_journal
 from commands import completed
 from examples import exhaustive
 from patience import scaled
 from places import H200X4, RESULTS, RUNS, TESTS
-from samples import edited, header_of, usual_settings, with_header
+from samples import edited, with_header
 
 GOLDEN = TESTS / "golden" / "sample.jsonl"
 EVERYTHING = RunFilter()
@@ -158,21 +155,6 @@ def test_schemas_from_the_first_one_on(history):
         assert times == pytest.approx(sorted(one["time_s"] for one in summaries))
 
 
-def test_devices_and_methods_of_runs():
-    """Without what another tool did not tell; the memory of buffers is part of the method."""
-    devices = [replace(one, runtime="") for one in FIRST.devices]
-    untold = replace(FIRST.settings, across_ranks="", registration="")
-    header = replace(FIRST, devices=devices, settings=untold)
-    assert devices_of(header) == "4 × NVIDIA H200"
-    assert method_of(header) == "throughput"
-    settings = usual_settings(timing="graph", memory="auto")
-    libraries = [
-        LibraryDescription("nccl", "2.28.9", "", memory=kind) for kind in ("plain", "library", "")
-    ]
-    methods = [method_of(header_of(settings, one)) for one in libraries]
-    assert methods == ["graph", "graph, memory library", "graph"]
-
-
 def test_a_run_that_went_on_replaces_its_beginning_when_asked(history):
     whole = content("default-1")
     short = b"\n".join(whole.split(b"\n")[:10])
@@ -186,13 +168,6 @@ def test_a_run_that_went_on_replaces_its_beginning_when_asked(history):
     assert history.content(run_id) == whole
     ((stored,), _) = history.runs(EVERYTHING)
     assert (stored.exit_code, stored.labels) == (0, ["night"])
-
-
-@mainly_sqlite
-def test_a_run_without_a_name_is_known_by_its_content(history):
-    first = history.add(changed("default-1", run_id=""), "one")
-    assert first.run_id != history.add(changed("default-2", run_id=""), "two").run_id
-    assert history.add(changed("default-1", run_id=""), "again").known
 
 
 @mainly_sqlite
@@ -626,14 +601,6 @@ def test_processes_add_at_the_same_time(history_place):
     history = History(history_place)
     assert history.runs(EVERYTHING)[1] == 8
     assert [len(one.figures) for one in history.series(EVERYTHING)[0]] == [8] * 26
-
-
-def test_the_default_lies_with_the_users_data(monkeypatch):
-    monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert history_model.default_path() == Path("/data/cclmark/history.sqlite")
-    monkeypatch.setenv("XDG_DATA_HOME", "relative")
-    expected = Path.home() / ".local/share/cclmark/history.sqlite"
-    assert history_model.default_path() == expected
 
 
 def test_addresses_and_names_of_files(tmp_path):

@@ -207,10 +207,3 @@ def test_commands_that_are_refused(cclmark, altered, tmp_path):
         assert "\x1b" not in refused.err + refused.out
         assert refused.message
         assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_code_that_the_user_names_too_is_trusted(cclmark, altered):
-    path = altered(command=["cclmark", "all_reduce", *COMMAND, "--import", "nothing"])
-    refused = cclmark("rerun", path, code=2)
-    assert f"cclmark rerun {path} -- --import=nothing" in refused.message
-    assert len(cclmark("rerun", path, "--", "--import", "nothing").journal.results) == 6

@@ -84,21 +84,6 @@ def test_a_line_that_was_lost_is_measured_and_stands_in_its_row(cclmark, cut_of)
     assert refused.written() == written
 
 
-def test_libraries_that_were_measured_are_not_joined_again(cclmark, cut_of):
-    command = ("all_gather", "-b", "64", "-e", "256", "--ccl", "shm,bridge", *SWEEP)
-    command += ("--islands", "0-0,1-1")
-    whole = cclmark(*command)
-
-    def without_the_last(lines):
-        *_, last = (line for line in lines if b'"ccl":"bridge","ranks"' in line)
-        return [line for line in lines[:-1] if line != last]
-
-    resumed = complete(cclmark, cut_of(whole, without_the_last), *command).journal
-    assert [it.index for it in resumed.results[-1:]] == [11]
-    assert sorted(places(resumed.results)) == sorted(places(whole.journal.results))
-    assert [it.name for it in resumed.header.libraries] == ["shm", "bridge"]
-
-
 def test_what_was_wrong_stays_wrong(cclmark, cut_of):
     command = ("all_reduce", "-b", "64", "-e", "64", "--inject", "corrupt:rank=1,index=0", *SWEEP)
     whole = cclmark(*command, code=1)

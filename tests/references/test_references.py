@@ -310,14 +310,6 @@ def test_what_differs_is_named_and_prevents_a_verdict():
     require_outcomes(TESTS / "references" / "compared.txt", outcome)
 
 
-def test_ones_own_comes_first():
-    own = replace(OWN, multicast=False)
-    match = found_for(references=[*SHIPPED, own])
-    assert match.share == pytest.approx(346.43 / 300)
-    assert match.words.startswith('"our rack", 4 × H200')
-    assert verdict_of(match) == "high"
-
-
 def test_algorithms_tell_of_multicast_by_their_whole_names():
     """The operations of which a choice switches it off."""
 

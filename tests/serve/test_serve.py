@@ -254,13 +254,6 @@ def test_what_changed_comes_first_in_a_trend(filled):
     assert "26 not judged" in text_of(client.get("/trend?until=2026-11-05"))
 
 
-def test_many_series_of_a_trend_are_shown_when_asked_for(filled, client):
-    assert "no runs" in text_of(client.get("/trend?label=nothing"))
-    many, _ = filled((RUNS.parent / "report" / "collectives.jsonl").read_bytes())
-    assert "series without a change are not shown" in text_of(many.get("/trend"))
-    assert many.get("/trend?all=1").text.count('class="course"') > 60
-
-
 def test_the_fleet_has_the_newest_figure_of_each_machine(client, filled):
     text = client.get("/fleet").text
     assert text.count("<tbody>") == 1

@@ -270,18 +270,13 @@ def of_timeline(*parts):
     return [result(alone_s=[], timeline=timeline_ms(*parts))]
 
 
-ONE_ALONE = timeline_ms([18.7, 18.6], [3, 4], [0.7, 1.6], [17.6, 16.7], alone_ms=[15.9])
 ROUNDS = ((20, 9, 1), (22, 3, 8), (30, 6, 2))
 FIGURES = {
     "of the rank that computes longest": [result()],
     "without a timeline": [result(timeline=None)],
-    "compute alone that is known of one rank only": [
-        result(timeline=ONE_ALONE, alone_s=[[16e-3] * 12, [17e-3] * 12])
-    ],
     "the rank that waits least counts": of_timeline([18, 18.1], [3, 4], [1.6, 0.7], [16, 17]),
     # The first stage waits for the last one, but its communication is less exposed.
     "of stages": of_timeline([30] * 3, [9] * 3, [2, 9, 4], [8, 8, 25]),
-    "noise of compute decides nothing": of_timeline([30] * 2, [9] * 2, [2, 9], [19, 20]),
     "the parts of several rounds add up": [
         result(number, timeline=timeline_ms([all_ms] * 2, [9] * 2, [out_ms] * 2, [own_ms] * 2))
         for number, (all_ms, own_ms, out_ms) in enumerate(ROUNDS)
