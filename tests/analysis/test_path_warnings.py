@@ -1,5 +1,3 @@
-"""Warnings about paths that are worse than the connections, and about hosts that differ."""
-
 from itertools import permutations
 
 import pytest

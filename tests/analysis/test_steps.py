@@ -128,8 +128,7 @@ PROFILES = {
 
 def test_known_sums_of_steps(profiled):
     """The slowest rank of each step counts; the parts are those of rank 0, which waits least."""
-    three = imported(events_of(0, 3), events_of(1, 3)).profile
-    profiles = {"two ranks": profiled.profile, "three steps": three, **PROFILES}
+    profiles = {"two ranks": profiled.profile, **PROFILES}
     found = {name: outline(steps_of_profile(one)).splitlines() for name, one in profiles.items()}
     require_stated("words/steps.txt", found)
     old = b'{"rank": 0, "host": "h", "pid": 1, "calls": 1, "listed": 1, "steps": 3, "step_s": 0.5}'
@@ -164,9 +163,8 @@ torch:nccl,2,ok,,18.6,18.6,18.6,18.7,17.6,0.7,0.4,2.3,3,12
 """
 
 
-@pytest.mark.parametrize("table", ["cases", "steps"])
-def test_several_kinds_are_one_table(trained, profiled, table):
-    text = export_content([("a", trained), ("b", profiled)], "csv", table).decode()
+def test_several_kinds_are_one_table(trained, profiled):
+    text = export_content([("a", trained), ("b", profiled)], "csv", "steps").decode()
     assert text == STEPS_CSV.format(run=profiled.header.run_id)
 
 

@@ -1,5 +1,3 @@
-"""Which differences between runs are called differences, and which are noise."""
-
 import itertools
 import json
 import math

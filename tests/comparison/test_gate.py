@@ -1,5 +1,3 @@
-"""Cases judged together, device times beside the cost of calls, and what a gate can decide."""
-
 import dataclasses
 import math
 import random

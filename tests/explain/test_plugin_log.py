@@ -1,5 +1,3 @@
-"""Logs of the NCCL plug-in: reading them cut off, damaged and whole."""
-
 import errno
 import os
 import struct

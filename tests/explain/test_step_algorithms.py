@@ -1,5 +1,3 @@
-"""Steps of rings, trees and recursive doubling give what the operation is defined as."""
-
 from collections import Counter
 
 import pytest
@@ -40,7 +38,6 @@ def in_memory(steps, ranks, inputs, *, in_place=False):
 
 
 def reduced(ranks, chunk):
-    """Every rank's contribution, once."""
     return Counter({(rank, chunk): 1 for rank in range(ranks)})
 
 

@@ -1,5 +1,3 @@
-"""Rounds of pairs: disjoint, of one level each, and few."""
-
 from hypothesis import given
 from hypothesis import strategies as some
 

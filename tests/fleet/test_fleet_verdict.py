@@ -225,26 +225,6 @@ def test_noise_hides_faults_rather_than_inventing_them():
     assert sum(one.blamed - one.right for one in found) <= 1
 
 
-def test_a_host_that_reports_its_cause_is_named_on_less_evidence_than_others():
-    """Of very noisy tests, as of a loaded host; the others vary as much."""
-    shape = shape_of_hosts(range(6), names(6))
-    throttled = FleetEvidence(states=[HostState(3, "waited for its quota")])
-    draws = [(seed, evidence) for seed in range(12) for evidence in (NOTHING, throttled)]
-    found = {
-        (seed, bool(evidence.states)): scan(
-            shape, slow(3, factor=0.6), seed, sigma=0.12, evidence=evidence
-        ).faults
-        for seed, evidence in draws
-    }
-    with_state = [own for (_, known), own in found.items() if known and own]
-    assert sum(known and bool(own) for (_, known), own in found.items()) > sum(
-        not known and bool(own) for (_, known), own in found.items()
-    )
-    assert all({one.kind for one in own} == {HOST_STATE} for own in with_state)
-    calm = [scan(shape, healthy, seed, sigma=0.12, evidence=throttled).faults for seed in range(12)]
-    assert not any(calm)
-
-
 def test_devices_beside_an_unsteady_node_are_still_judged():
     """Of two nodes, every test between them has the unsteady one."""
     outcomes = [

@@ -1,5 +1,3 @@
-"""The history as its users in Python see it, in SQLite and in PostgreSQL."""
-
 import dataclasses
 import itertools
 import json
@@ -20,7 +18,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from cclmark.analysis.run_noise import BANDS, NoiseClass, RunNoise
 from cclmark.base.errors import MissingError, UsageError
-from cclmark.history import history_model, lists, tables
+from cclmark.history import history_model, tables
 from cclmark.history.history_model import RunFilter, moment
 from cclmark.history.lists import context_of, trends
 from cclmark.history.store import Database, History
@@ -51,13 +49,11 @@ def content(name):
 
 
 def add_runs(history, *numbers):
-    """Adds runs of one command."""
     for number in numbers:
         history.add(content(f"default-{number}"), f"default-{number}")
 
 
 def changed(name, **fields):
-    """A journal with other values in its header."""
     return with_header(content(name), **fields)
 
 
@@ -75,7 +71,6 @@ def timed_auto(name, device_s=5e-6):
 
 
 def execute(place, *statements):
-    """Changes the database itself."""
     with Database(place).writing() as connection:
         for one in statements:
             connection.execute(text(one) if isinstance(one, str) else one)
@@ -431,9 +426,6 @@ def test_the_device_s_time_is_judged_and_calls_are_a_series_beside_it(history, h
     assert min(calls.times_s) > 6e-6
     assert context_of(calls).endswith(" · cost of a call, set by launches")
     assert context_of(changed).endswith(" · device time, of cases that launches set")
-    document = lists.trend_document(lists.trends_of(*history.series(EVERYTHING), history.headers))
-    *_, (row,) = (table.rows for table in document.blocks)
-    assert row[0].endswith(" (device time)")
     others = [trend for trend in found if trend.series.kind == "time"]
     assert len(others) == 25
     assert all(trend.series.of_device for trend in others)

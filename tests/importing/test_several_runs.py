@@ -1,5 +1,3 @@
-"""Logs of several runs: each becomes the journal that its own output would be."""
-
 from __future__ import annotations
 
 import re

@@ -1,5 +1,3 @@
-"""Network interfaces in a sysfs that is made here, and what pages show of them."""
-
 import dataclasses
 import os
 

@@ -1,5 +1,3 @@
-"""What journals hold of a run and its machine: what is kept, what is refused, what is damage."""
-
 import gzip
 import json
 import re

@@ -1,5 +1,3 @@
-"""How devices are connected, as vendors' programs print it."""
-
 import os
 
 import pytest

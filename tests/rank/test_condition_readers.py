@@ -1,5 +1,3 @@
-"""Reading the condition of devices, from NVML and from the kernel."""
-
 import time
 from types import SimpleNamespace
 
@@ -156,3 +154,16 @@ def test_processors(tmp_path):
     assert known(reader.read(1, 0, 0)) == found  # the clock has not ticked
     host_files(tmp_path, "cpu2 40 0 5 110 5 0 0 0 9 9\ncpu3 20 5 5 20 30 0 0 0\ncpu4 9 9 9 9")
     assert reader.read(0, 1, 0).busy_share == pytest.approx(60 / 100)
+
+
+def test_the_host_beside_each_item(cclmark):
+    size = ("-b", "1K", "-e", "1K", "--devices", "host:2", "--max-time", "0.05")
+    run = cclmark("all_reduce", *size, "--conditions")
+    journal = run.journal
+    assert {one.rank for one in journal.conditions} == {0, 1}
+    measured = {one.index for one in journal.results if one.is_measured}
+    assert {one.index for one in journal.conditions} >= measured
+    shares = [one.busy_share for one in journal.conditions if one.busy_share is not None]
+    assert shares
+    assert all(0 <= share <= 1 for share in shares)
+    assert "conditions of the devices" in run.out

@@ -1,5 +1,3 @@
-"""The graphs from which the device's time of a case is replayed."""
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The line at the bottom of a terminal: how long, which case of how many, doing what."""
-
 import io
 import re
 import sys

@@ -1,5 +1,3 @@
-"""A command once more: the same options, what differs is said, nothing is written over."""
-
 import json
 
 import pytest
@@ -172,25 +170,10 @@ def test_a_journal_of_missing_accelerators_is_refused_unless_the_user_says_so(
     assert "this host has 0 musa devices" in refused.message
     assert f"cclmark rerun --elsewhere {path}" in refused.message
     assert sorted(tmp_path.rglob("*")) == before
-    for chosen in (("--elsewhere", path), (path, "--", "--devices", "host:2")):
-        again = cclmark("rerun", *chosen, env={"CUDA_VISIBLE_DEVICES": ""})
-        assert {result.case.ccl for result in again.journal.results} == {"shm"}
-        assert "nothing is compared: " in again.out
-        assert "was measured on 2 × MTT S4000 (musa), this run on 2 × " in again.out
-        assert "median ratio" not in again.out
-
-
-def test_a_file_that_the_journal_names_for_binding_is_not_read(
-    cclmark, altered, journal_lines, tmp_path
-):
-    (tmp_path / "private.txt").write_text("a secret line")
-    whole, _ = journal_lines
-    command = [*whole["command"], "--bind", "private.txt"]
-    for bind in ("", "private.txt"):
-        path = altered(command=command, settings=whole["settings"] | {"bind": bind})
-        refused = cclmark("rerun", path, code=2)
-        assert "does not contain its processors" in refused.message
-        assert "secret" not in refused.out + refused.err
+    again = cclmark("rerun", "--elsewhere", path, env={"CUDA_VISIBLE_DEVICES": ""})
+    assert {result.case.ccl for result in again.journal.results} == {"shm"}
+    assert "nothing is compared: " in again.out
+    assert "was measured on 2 × MTT S4000 (musa), this run on 2 × " in again.out
 
 
 def test_commands_that_are_refused(cclmark, altered, tmp_path):

@@ -1,5 +1,3 @@
-"""A run that was ended anywhere is completed by another one: nothing lost, nothing twice."""
-
 import signal
 
 import pytest
@@ -20,8 +18,6 @@ def complete(cclmark, path, *arguments, **options):
 
 @pytest.fixture
 def cut_of(tmp_path):
-    """A journal with other lines than that of a run."""
-
     def cut(run, change):
         path = tmp_path / "cut.jsonl"
         lines = run.journal_path.read_bytes().splitlines(keepends=True)

@@ -1,5 +1,3 @@
-"""Peaks and latencies beside references and limits, and what the environment switches off."""
-
 import pytest
 from msgspec.structs import replace
 

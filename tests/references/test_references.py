@@ -1,5 +1,3 @@
-"""References: are the shipped ones sound, which is nearest, what is never compared."""
-
 import json
 import re
 
@@ -13,7 +11,6 @@ from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict
 from cclmark.journal.schema import HostDescription, Imported, Link
 from cclmark.kinds.registry import read_journal
 from cclmark.references.copy_matching import CopyReferences
-from cclmark.references.match import bandwidth_of
 from cclmark.references.matching import References, multicast_of
 from cclmark.references.reference import Reference, Source
 from cclmark.references.reference_files import parse_references, references_text
@@ -238,18 +235,6 @@ def test_between_two_sizes_the_time_is_a_straight_line():
     )
     time_s = (2 * low + high) / 3  # 1 GiB lies a third of the way
     assert match.bandwidth == pytest.approx(1.5 * GIB / time_s)
-
-
-def test_interpolation_is_near_what_was_measured_there():
-    """Against the figures of ranks that are threads, whose sizes lie between the others'."""
-    curve = of("nccl-tests-h200x4", operation="all_reduce", launch="process")
-    points = of("nccl-tests-h200x4", operation="all_reduce", launch="thread")
-    for one in points:
-        if not 1 << 20 <= one.size_bytes <= 256 << 20:
-            continue
-        match = found_for(references=curve, size_bytes=one.size_bytes)
-        assert match.size.startswith("between")
-        assert match.bandwidth == pytest.approx(bandwidth_of(one), rel=0.05)
 
 
 def test_other_devices_operations_and_hosts_are_never_compared():

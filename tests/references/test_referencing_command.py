@@ -71,7 +71,6 @@ LINES = {"empty": 1, "short": 6, "cut": 25}  # of the sweep
 
 
 def journal_of(name):
-    """The content of a journal by its name."""
     if name in ALTERED:
         stored, change = ALTERED[name]
         return edited(journal_of(stored), change)
@@ -95,7 +94,6 @@ def refs(cclmark, tmp_path):
 
 @pytest.fixture
 def own(tmp_path):
-    """The files of the user's references, by name."""
     home = tmp_path / "data" / "cclmark" / "references"
     return lambda: sorted(file.name for file in home.glob("*"))
 

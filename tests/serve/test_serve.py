@@ -75,8 +75,6 @@ def client(place):
 
 @pytest.fixture
 def filled(tmp_path):
-    """A history with journals of choice."""
-
     def fill(*journals):
         history = History(str(tmp_path / "history.sqlite"))
         ids = [history.add(one, f"{number}.jsonl").run_id for number, one in enumerate(journals)]
@@ -91,7 +89,6 @@ def guarded(place):
 
 
 def text_of(answer):
-    """What a page says, without its style and its marks."""
     bare = re.sub(r"<style>.*?</style>|<[^>]*>", " ", answer.text, flags=re.DOTALL)
     return " ".join(html.unescape(bare).split())
 
@@ -103,7 +100,6 @@ def listed(client, query=""):
 
 
 def require_headers(answer):
-    """What every answer has."""
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["X-Frame-Options"] == "DENY"
     assert answer.headers["Referrer-Policy"] == "no-referrer"
@@ -145,11 +141,9 @@ def test_the_list_has_all_runs_the_newest_first(client):
     assert ids[-1] == FIRST
     page = client.get("/")
     assert "9 runs in " in text_of(page)
-    # Each has its verdict, its main figure and its share.
-    assert page.text.count("all_reduce 328 GB/s") == 8
+    # Each has its main figure and its share.
     assert page.text.count("all_reduce 188 GB/s") == 1
     assert page.text.count('<span class="share">73 % of link limit</span>') == 8
-    assert '<td class="look" title="less than 60% of' in page.text
 
 
 def test_the_list_has_how_a_run_ended(filled):
@@ -246,9 +240,6 @@ def test_what_changed_comes_first_in_a_trend(filled):
     assert told.index("Between runs night5") < told.index("Series")
     assert 'href="/run?run=night6"' in page.text
     assert len(re.findall(r'<a href="/run[^>]+><circle class="slower"', page.text)) == 4
-    places = re.findall(r' c[xy]="([\d.]+)"', page.text)  # in tenths: a page has thousands of them
-    assert places
-    assert all(len(one.partition(".")[2]) <= 1 for one in places)
     comparison = re.search(r'href="(/compare\?[^"]+)"', page.text)[1]
     assert client.get(html.unescape(comparison)).status_code == 200
     assert "26 not judged" in text_of(client.get("/trend?until=2026-11-05"))
@@ -515,15 +506,3 @@ def test_a_request_has_to_arrive_in_time(port, begin, piece):
     with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as connection:
         connection.sendall(begin)
         assert was_closed(connection, piece)
-
-
-def test_a_connection_between_requests_is_kept(port):
-    request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", port), timeout=scaled(5)) as connection:
-        for _ in range(2):
-            connection.sendall(request)
-            answer = b""
-            while not answer.endswith(b"0\r\n\r\n"):
-                answer += connection.recv(1000)
-            assert answer.startswith(b"HTTP/1.1 200")
-            time.sleep(0.5)  # longer than a request may take

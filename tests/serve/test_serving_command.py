@@ -1,5 +1,3 @@
-"""``cclmark serve``: the installed program on a real port."""
-
 import signal
 import socket
 import time

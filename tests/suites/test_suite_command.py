@@ -1,5 +1,3 @@
-"""``cclmark suite``: suites of the installed program on host devices."""
-
 import json
 import os
 import signal

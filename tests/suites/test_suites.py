@@ -1,5 +1,3 @@
-"""How suites are read: units, sizes, keys, and what is said of mistakes."""
-
 import json
 import math
 from pathlib import Path

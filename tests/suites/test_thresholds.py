@@ -1,5 +1,3 @@
-"""How measured values are judged: at the boundary, over runs, with wrong data and without any."""
-
 import math
 from pathlib import Path
 
@@ -77,7 +75,6 @@ def copied(rates, flows=((0, 1),), scope="pairs", measure="unidirectional", **ot
 
 
 def judged(threshold, *journals, baseline=None, run="all_reduce", **options):
-    """The verdicts on runs that ended well."""
     wanted = command(threshold, run, repeats=len(journals), **options)
     return judge(wanted, [CommandRun(0, one) for one in journals], baseline)
 

@@ -1,5 +1,3 @@
-"""Timelines of copies: clocks of devices, batches, overlap, gaps, both ends of a flow."""
-
 import pytest
 
 from cclmark.cli.trace.summary import copy_trace_summary

@@ -1,5 +1,3 @@
-"""``cclmark trace msprof``: tables, the file of tasks, the timeline, and what is refused."""
-
 import csv
 import json
 

@@ -1,5 +1,3 @@
-"""Slots: damaged events, arrows from publications to readings, waits, skew, enqueued work."""
-
 import struct
 
 import pytest

@@ -1,5 +1,3 @@
-"""Timelines: clocks, events of a log, damaged parts, and both formats."""
-
 import io
 import json
 import random
@@ -51,7 +49,6 @@ def assembled(*traces):
 
 
 def summary_of(found, untraced_s=None):
-    """What is printed of a trace."""
     return "\n".join(trace_summary(found, CASE, 2, untraced_s))
 
 

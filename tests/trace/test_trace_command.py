@@ -1,5 +1,3 @@
-"""``cclmark trace``: timelines of real ranks, on the host and on fakes, and of slots."""
-
 import re
 
 from timeline_files import within

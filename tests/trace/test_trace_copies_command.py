@@ -1,5 +1,3 @@
-"""``cclmark trace p2p``: timelines of copies, on host devices and on the fake CUDA runtime."""
-
 import re
 
 from patience import waits

@@ -1,5 +1,3 @@
-"""``cclmark trace --steps``: rings and trees of fakes, messages, the engine's plans, MPI."""
-
 import csv
 
 import pytest
@@ -10,20 +8,16 @@ SHORT = ("-n", "2", "-w", "0", "-b", "64K", "--steps")
 
 
 def rows_of(path):
-    """The lines of the file of steps."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def ends(rows):
-    """Source and destination of every step."""
     return [(int(row["source"]), int(row["destination"])) for row in rows]
 
 
 @pytest.fixture
 def traced(cclmark, fakes, tmp_path):
-    """Traces an operation of the fake NCCL: the run and the rows of its steps."""
-
     def trace(operation, ranks, *arguments, has_clock=False, **variables):
         path = tmp_path / "t.pftrace"
         run = cclmark(
@@ -45,15 +39,6 @@ def test_a_ring(traced):
     assert {row["origin"] for row in rows} == {"derived"}
     assert {(source + 1) % 3 == to for source, to in ends(rows)} == {True}
     assert sum(int(row["size_bytes"]) for row in rows) == 4 * 65536
-
-
-def test_messages(traced):
-    run, rows = traced("alltoall", 3)
-    assert "steps of the algorithm, reported by the library (sends and receives)" in run.out
-    assert "1 stage, 9 steps, 3 of them within a rank; each rank sends 42.66 KiB" in run.out
-    assert sorted(ends(rows)) == [(a, b) for a in range(3) for b in range(3)]
-    assert {row["size_bytes"] for row in rows} == {"21840"}
-    assert {row["origin"] for row in rows} == {"observed"}
 
 
 def test_the_engines_plan_in_short(cclmark, tmp_path):

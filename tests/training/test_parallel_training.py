@@ -1,5 +1,3 @@
-"""Models, parallelisms and comparisons of replicas of ``cclmark train`` in one process."""
-
 from importlib import import_module
 
 import pytest
@@ -22,8 +20,6 @@ def torch(torch):
 
 
 def module_of_torch(name):
-    """A fixture of a module that imports torch."""
-
     @pytest.fixture(scope="module")
     def module(torch):
         return import_module(f"cclmark_training.torch.{name}")

@@ -1,5 +1,3 @@
-"""``cclmark train`` on the host: measured, checked, compared, refused, and interrupted."""
-
 import math
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Files that describe libraries: those of cclmark, and what is said of a user's that is wrong."""
-
 import json
 import os
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The settings of libraries: their files, and which values are possible."""
-
 import json
 import os
 from pathlib import Path

@@ -109,8 +109,7 @@ def test_matrix_files_are_regular_files_of_bounded_size(tmp_path):
         file.truncate(1 << 30)
     (tmp_path / "secret").write_text("1 2\n3 hunter2:secret\n")
     for name, words in (
-        *(("fifo", "not a regular file"), ("large", "larger than"), ("missing", "No such file")),
-        *(("nul\0", "not a path"), ("/dev/zero", "not a regular file"), (".", "directory")),
+        *(("fifo", "not a regular file"), ("large", "larger than"), ("nul\0", "not a path")),
         ("secret", "line 2, column 2: not a number"),
     ):
         with pytest.raises(UsageError, match=words) as caught:
