@@ -65,11 +65,6 @@ def slower_launches(entry, size):
 
 
 @of_cases
-def of_a_pair(entry, _):
-    entry["case"].update(operation="sendrecv", pair=[0, 1], reduction=None)
-
-
-@of_cases
 def by_the_host(entry, size):
     entry["summary"]["clock"] = "host" if size >= 64 << 20 else "device"
 
@@ -101,7 +96,6 @@ ALTERED = {
     "slower-launches": ("default-1", slower_launches),
     **{f"auto-{n}": (f"default-{n}", timed_auto(1.35 if n == 3 else 1)) for n in (1, 2, 3)},
     **{f"uncaptured-{n}": (f"default-{n}", uncaptured) for n in (1, 2)},
-    **{f"pair-{n}": (f"default-{n}", of_a_pair) for n in (1, 2)},
     **{f"a100-{n}": (f"default-{n}", of_a100) for n in range(1, 8)},
     "a100-ctas8": ("ctas8", of_a100),
     "rccl": ("ctas8", of_rccl),
