@@ -160,18 +160,6 @@ def test_repeated_runs_of_a_simulation_are_rarely_called_different(runs):
     assert alarms / trials < 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
 
 
-def test_a_real_difference_is_found_with_five_runs_and_not_with_one():
-    draw = random.Random(1)
-
-    def a_run(scale):
-        return 10e-6 * scale * math.exp(draw.gauss(0, 0.02)), 1e-5
-
-    one = ratio_estimate([a_run(1)], [a_run(1.12)], (NOISE, NOISE))
-    assert one.verdict(0.05) == "inconclusive"
-    five = ratio_estimate([a_run(1) for _ in range(5)], [a_run(1.12) for _ in range(5)])
-    assert five.verdict(0.05) == "slower"
-
-
 def test_without_an_interval_of_either_nothing_is_said():
     assert ratio_estimate([(1e-5, None)], [(1e-5, 1e-6)], (NOISE, NOISE)) is None
     assert ratio_estimate([(1e-5, 1e-6)], [(1e-5, 1e-6)], (NOISE, None)) is None

@@ -55,7 +55,6 @@ def device_time(monkeypatch, operation, *, spaces=True, **settings):
     [
         ("all_reduce", {}, 1),
         ("broadcast", {}, 6),
-        ("reduce", {}, 6),
         ("broadcast", {"iterations": 20}, 1),  # one sample
         ("broadcast", {"spaces": False}, 1),  # they would be side by side
     ],

@@ -441,18 +441,6 @@ def test_names_with_markup_are_text(tmp_path):
         )
 
 
-def test_what_does_not_fit_together_is_told(filled, monkeypatch):
-    client, [run] = filled(content("ctas8"))
-
-    def fails(runs, **options):
-        raise ZeroDivisionError("a journal from anywhere")
-
-    monkeypatch.setattr("cclmark_serve.app.page_of", fails)
-    answer = client.get(f"/run?run={run}")
-    assert answer.status_code == 422
-    assert "its content is inconsistent (ZeroDivisionError" in text_of(answer)
-
-
 @pytest.fixture
 def port(monkeypatch):
     """A server that gives each request a quarter of a second to arrive."""

@@ -43,11 +43,6 @@ def tracks(found, rank):
     return {track.name: track.slices for track in found.timeline.groups[rank].tracks}
 
 
-def test_events_as_the_engine_writes_them():
-    one = event(WAIT_SLOT, 5, 7, sequence=1 << 40, size_bytes=1 << 41, peer=3, group=2)
-    assert slot_events_of(packed(one, one)) == [one, one]
-
-
 @given(st.binary(max_size=200))
 def test_damaged_events_are_refused_or_read(content):
     try:

@@ -85,7 +85,6 @@ def test_tokens_of_a_sequence_do_not_depend_on_the_rank_that_trains_with_it(torc
     host = torch.device("cpu")
     whole = runner.token_batches(1, 512, range(4), 100, host)
     part = runner.token_batches(1, 512, range(2, 4), 100, host)
-    assert len(whole) == runner.BATCHES
     assert all(torch.equal(one[2:], other) for one, other in zip(whole, part, strict=True))
     assert whole[0].shape == (4, 101)
     tokens = torch.stack(whole)
