@@ -1,5 +1,3 @@
-"""Which differences between runs are called differences, and which are noise."""
-
 import itertools
 import json
 import math
@@ -11,11 +9,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.analysis.ratio import ratio_estimate
-from cclmark.analysis.run_noise import LAUNCHES_UP_TO_S, RunNoise, class_of, run_noise
+from cclmark.analysis.run_noise import RunNoise, class_of, run_noise
 from cclmark.base.statistics import median_half_width, student_975
 from cclmark.comparison.figures import Side, bands, compare, joint_estimate
 from cclmark.comparison.words import Comparison, comparison_json, judge, noise_said
-from cclmark.journal.schema import HostDescription, Imported
+from cclmark.journal.schema import HostDescription
 from cclmark.kinds.registry import read_journal
 from examples import exhaustive
 from places import RUNS
@@ -81,15 +79,14 @@ def on_devices(journal, **fields):
     return with_header(journal, devices=[replace(one, **fields) for one in journal.header.devices])
 
 
-ON_PROCESSORS = {"runtime": "host", "name": "Xeon"}
 A100 = on_devices(FIRST, name="NVIDIA A100-SXM4-80GB")
 TWO_HOSTS = [HostDescription(FIRST.header.machine, name, {}) for name in ("a", "b")]
 
 
 @pytest.mark.parametrize(
     "journal",
-    [on_devices(FIRST, **ON_PROCESSORS), A100, with_header(FIRST, hosts=TWO_HOSTS)],
-    ids=["processors", "A100", "two hosts"],
+    [A100, with_header(FIRST, hosts=TWO_HOSTS)],
+    ids=["A100", "two hosts"],
 )
 def test_a_machine_of_unknown_noise_is_judged_by_three_runs_of_each_alone(journal):
     """The assumed noise was measured on H200 of one host, and holds there alone."""
@@ -142,7 +139,7 @@ def test_the_own_noise_of_a_machine_is_used():
 
 
 @pytest.mark.simulated
-@pytest.mark.parametrize("runs", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("runs", [1, 3, 8])
 def test_repeated_runs_of_a_simulation_are_rarely_called_different(runs):
     """Runs that differ by a level of their own, with samples that scatter within it."""
     draw = random.Random(runs)
@@ -163,32 +160,11 @@ def test_repeated_runs_of_a_simulation_are_rarely_called_different(runs):
     assert alarms / trials < 0.05 + 3 * math.sqrt(0.05 * 0.95 / trials)
 
 
-def test_a_real_difference_is_found_with_five_runs_and_not_with_one():
-    draw = random.Random(1)
-
-    def a_run(scale):
-        return 10e-6 * scale * math.exp(draw.gauss(0, 0.02)), 1e-5
-
-    one = ratio_estimate([a_run(1)], [a_run(1.12)], (NOISE, NOISE))
-    assert one.verdict(0.05) == "inconclusive"
-    five = ratio_estimate([a_run(1) for _ in range(5)], [a_run(1.12) for _ in range(5)])
-    assert five.verdict(0.05) == "slower"
-
-
 def test_without_an_interval_of_either_nothing_is_said():
     assert ratio_estimate([(1e-5, None)], [(1e-5, 1e-6)], (NOISE, NOISE)) is None
     assert ratio_estimate([(1e-5, 1e-6)], [(1e-5, 1e-6)], (NOISE, None)) is None
     # Enough runs tell without it.
     assert ratio_estimate([(1e-5, None)] * 3, [(2e-5, None)] * 3).low > 1
-
-
-def test_times_that_launches_set_are_surer_to_be_noise():
-    short, long = (
-        ratio_estimate([(time_s, 1e-8)], [(1.1 * time_s, 1e-8)], (NOISE, NOISE))
-        for time_s in (LAUNCHES_UP_TO_S / 2, 40 * LAUNCHES_UP_TO_S)
-    )
-    assert short.verdict(0.05) == "inconclusive"
-    assert long.verdict(0.05) == "slower"
 
 
 def test_the_noise_of_what_is_timed_one_by_one_and_of_torch_is_its_own():
@@ -209,7 +185,7 @@ def test_the_noise_of_what_is_timed_one_by_one_and_of_torch_is_its_own():
     assert deviation(of_torch, "blocking", 50e-6) == pytest.approx(math.hypot(0.1, 0.02))
 
 
-@pytest.mark.parametrize("first", [(1,), (2,), (1, 2), (1, 2, 3), (5, 6, 7, 8)])
+@pytest.mark.parametrize("first", [(1,), (1, 2), (5, 6, 7, 8)])
 def test_repeated_runs_of_all_reduce_show_no_difference(first):
     others = [number for number in range(1, 9) if number not in first][: len(first)]
     found = compare(default(*first), default(*others))
@@ -273,60 +249,10 @@ def test_no_pair_of_equal_runs_fails_the_gate(most):
     assert failed <= 0.05 * len(pairs)
 
 
-def test_what_was_not_measured_is_not_compared():
-    before, after = default(1), default(2)
-    run = after.runs[0]
-    wrong, gone, hung, timed = run.results[:4]
-    wrong.status = "wrong"
-    timed.summary.clock = "host"
-    hung.status, hung.reason, hung.summary = "timeout", "rank 1 hangs", None
-    run.results.remove(gone)
-    found = {one.thing: one for one in compare(before, after)}
-    assert found[wrong.case].reason == "wrong data after"
-    assert found[gone.case].reason == "not measured after"
-    assert found[hung.case].reason == "timeout: rank 1 hangs after"
-    two_clocks = "the device's clock before, the host's clock after"
-    assert found[timed.case].reason == two_clocks
-    refused = [one for one in found.values() if one.verdict == "not comparable"]
-    assert len(refused) == 4
-    assert all(one.ratio is None for one in refused if one.reason != two_clocks)
-
-
 def with_case(journal, **fields):
     for result in journal.results:
         result.case = replace(result.case, **fields)
     return journal
-
-
-def imported(*numbers):
-    """Runs as another tool would have printed them: one figure for each case."""
-    runs = []
-    for number in numbers:
-        run = read_journal(RUNS / f"default-{number}.jsonl")
-        run.header.imported = Imported("nccl-tests", "nccl-tests", "2.19.6")
-        for result in run.results:
-            result.samples = None
-            result.summary.half_width = None
-            result.summary.clock = "host"
-        runs.append(run)
-    return Side("imported", runs)
-
-
-def test_figures_of_another_tool_give_a_ratio_and_say_why_no_verdict():
-    found = compare(imported(1), default(2))
-    assert verdicts(found) == {"noise unknown"}
-    for one in found:
-        assert one.ratio == pytest.approx(one.after_s / one.before_s)
-        assert one.low is None
-    assert {one.reason for one in found} == {
-        "one figure of nccl-tests 2.19.6 before, without samples; the host's clock before, "
-        "the device's clock after"
-    }
-    both = compare(imported(1), imported(2))
-    assert {one.reason for one in both} == {
-        "one figure of nccl-tests 2.19.6 before, without samples; "
-        "one figure of nccl-tests 2.19.6 after, without samples"
-    }
 
 
 def test_one_library_is_compared_with_another_and_several_with_themselves():
@@ -339,14 +265,6 @@ def test_one_library_is_compared_with_another_and_several_with_themselves():
     found = compare(default(3), Side("both", [both]))
     assert sum(one.judged for one in found) == 26
     assert {one.reason for one in found if one.thing.ccl == "rccl"} == {"not measured before"}
-
-
-def test_cycles_of_a_run_are_one_run():
-    cycles = [replace(one, cycle=cycle) for cycle in (0, 1) for one in FIRST.results]
-    once = compare(default(1), default(2))
-    again = compare(Side("twice", [type(FIRST)(FIRST.header, cycles)]), default(2))
-    assert [one.ratio for one in again] == pytest.approx([one.ratio for one in once])
-    assert all(one.assumed for one in again)
 
 
 def large(*numbers, ratio=1.0):

@@ -65,11 +65,6 @@ def slower_launches(entry, size):
 
 
 @of_cases
-def of_a_pair(entry, _):
-    entry["case"].update(operation="sendrecv", pair=[0, 1], reduction=None)
-
-
-@of_cases
 def by_the_host(entry, size):
     entry["summary"]["clock"] = "host" if size >= 64 << 20 else "device"
 
@@ -101,7 +96,6 @@ ALTERED = {
     "slower-launches": ("default-1", slower_launches),
     **{f"auto-{n}": (f"default-{n}", timed_auto(1.35 if n == 3 else 1)) for n in (1, 2, 3)},
     **{f"uncaptured-{n}": (f"default-{n}", uncaptured) for n in (1, 2)},
-    **{f"pair-{n}": (f"default-{n}", of_a_pair) for n in (1, 2)},
     **{f"a100-{n}": (f"default-{n}", of_a100) for n in range(1, 8)},
     "a100-ctas8": ("ctas8", of_a100),
     "rccl": ("ctas8", of_rccl),
@@ -119,7 +113,6 @@ ALTERED = {
 
 
 def run_of(name):
-    """The content of a run by its name."""
     if name in ALTERED:
         stored, change = ALTERED[name]
         content = edited(run_of(stored), change)
@@ -177,15 +170,10 @@ def test_for_a_program(compare):
     assert len(slower) == 8
     assert all(case["low"] <= case["ratio"] <= case["high"] for case in slower)
     assert second["differences"][-1] == "NCCL_MAX_CTAS: not set before, 8 after"
-    (found,) = json.loads(compare("default-1 rccl --format json").out)
-    assert found["ccls"] == ["nccl", "rccl"]
-    assert {one["ccl"] for one in found["cases"]} == {"nccl"}
     (found,) = json.loads(compare("auto-1 auto-3 --format json").out)
     assert (found["launches"]["count"], found["launches"]["device_verdict"]) == (18, "slower")
     assert found["cases"][0]["before_s"] == pytest.approx(5e-6)
     assert found["cases"][0]["call_before_s"] > 5e-6
-    (found,) = json.loads(compare("cut default-2 --format json").out)
-    assert found["incomplete"][0].startswith("cut.jsonl: the end of the run is missing")
 
 
 def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(
@@ -194,9 +182,6 @@ def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(
     home = {"XDG_DATA_HOME": str(tmp_path / "home")}
     sides = "a100-1 a100-ctas8"
     gated = f"{sides} --fail-if-slower 5%"
-    told = compare(sides, env=home).out
-    assert "  noise from run to run is unknown for this machine: " in told
-    assert "26 not judged: the noise between runs is unknown for this machine: 2 more" in told
     message = compare(gated, env=home, code=2).message
     assert "can be judged: the noise between runs is unknown for this machine: 2 more" in message
 
@@ -204,21 +189,10 @@ def test_elsewhere_the_noise_is_unknown_until_the_history_has_measured_it(
     for run in runs:
         run.write_bytes(run_of(run.stem))
     cclmark("history", "add", *runs, env=home)
-    told = compare(sides, env=home).out
-    assert "  noise from run to run is of this machine, measured by the runs in its history" in told
-    assert re.search(r"128 MiB .* slower", told)
-    assert "slower by 5 % or more" in compare(gated, env=home, code=1).err
-
-    broken = tmp_path / "broken.sqlite"
-    broken.write_bytes(b"SQLite format 3\x00" + b"x" * 4096)
-    told = compare(sides, env={**home, "CCLMARK_HISTORY": str(broken)})
-    assert told.err.count("the noise of this machine in its history is not used: ") == 1
-    assert "unknown for this machine" in told.out
-
-
-def test_a_name_with_a_comma_is_a_name(cclmark, tmp_path):
-    shutil.copy(RUNS / "ctas8.jsonl", tmp_path / "a,b.jsonl")
-    assert "8 faster" in cclmark("compare", "a,b.jsonl", RUNS / "default-1.jsonl").out
+    told = compare(gated, env=home, code=1)
+    assert "noise from run to run is of this machine, measured by the runs in its" in told.out
+    assert re.search(r"128 MiB .* slower", told.out)
+    assert "slower by 5 % or more" in told.err
 
 
 # ``cclmark compare`` of runs that are computed: exact differences, without noise.
@@ -254,7 +228,7 @@ def rows_of(cclmark, name):
     return {(row["gpus"], row["variant"]): row for row in rows}
 
 
-def test_figures_are_those_of_both_journals_with_their_ratio(cclmark, tmp_path):
+def test_figures_are_those_of_both_journals_with_their_ratio(cclmark):
     names = []
     for network in ("8x400", "8x200"):
         names.append(f"{network}.jsonl")
@@ -272,7 +246,3 @@ def test_figures_are_those_of_both_journals_with_their_ratio(cclmark, tmp_path):
     assert own["needed_gbit"]["ratio"] == own["network_bytes"]["ratio"] == 1
     assert own["step_ms"]["ratio"] > 1
     assert [one["name"] for one in found["differences"]] == ["judged network"]
-    cclmark("compare", *names, "--format", "html", "-O", tmp_path / "x.html")
-    page = (tmp_path / "x.html").read_text()
-    assert "sent to other nodes in a step" in page
-    assert "judged network" in page

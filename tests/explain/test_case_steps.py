@@ -1,5 +1,3 @@
-"""The steps of a traced case: rings by channel, algorithms without steps, and what is printed."""
-
 from collections import Counter
 
 from hypothesis import given

@@ -51,11 +51,6 @@ def test_lines(case):
 ON_ONE_HOST = "\n".join(next(one["text"] for one in CASES if one["what"] == "lines of one host"))
 
 
-def test_half_a_line_says_nothing():
-    line = next(one["text"] for one in CASES if one["reader"] == "choices")[0]
-    assert all(operations_in(line[:length]) == [] for length in range(len(line)))
-
-
 @given(st.integers(0, len(ON_ONE_HOST)))
 def test_a_log_that_is_cut_off_contains_nothing_else(end):
     whole, part = paths_in(ON_ONE_HOST), paths_in(ON_ONE_HOST[:end])
@@ -104,16 +99,6 @@ PYTHON = """Current thread 0x00007f (most recent call first):
 """
 
 
-def frame(pc, path, offset, symbol=""):
-    return f"frame\t{pc:#x}\t{path}\t{offset:#x}\t{symbol}\n"
-
-
-def answer(*frames):
-    """All that a rank writes whose native frames are ``frames``: address, path, offset, symbol."""
-    addresses = "".join(f"address {one[0]:#x}\n" for one in frames)
-    return f"begin\n{PYTHON}{addresses}{''.join(frame(*one) for one in frames)}end\n"
-
-
 def test_an_answer_that_ends_before_the_names_still_tells_the_modules():
     """As where another thread of the rank holds the loader's lock for ever."""
     memory = _Map(os.getpid())
@@ -122,9 +107,3 @@ def test_an_answer_that_ends_before_the_names_still_tells_the_modules():
     assert lines[0].startswith("libc.so.6+0x")
     assert lines[1] == "unknown code+0x10"
     assert lines[2] == "python: _batch (cclmark/rank/measure.py:103)"
-
-
-@given(st.integers(min_value=0))
-def test_an_answer_may_end_anywhere(length):
-    whole = answer((0x10, "/lib/libc.so.6", 0xE10, "poll+0x4f"), (0x20, "/opt/libnccl.so.2", 0x5))
-    render(whole[: length % (len(whole) + 1)])

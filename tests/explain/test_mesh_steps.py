@@ -1,5 +1,3 @@
-"""HCCL's mesh: what the steps compute, and what an analysis of its traces lists of each rank."""
-
 from collections import Counter, defaultdict
 from pathlib import Path
 

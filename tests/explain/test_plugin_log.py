@@ -1,9 +1,6 @@
-"""Logs of the NCCL plug-in: reading them cut off, damaged and whole."""
-
 import errno
 import os
 import struct
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -97,23 +94,6 @@ def test_a_log_cut_off_anywhere_holds_what_was_written_before(length):
     assert read.incomplete == 4 - records
 
 
-@given(st.binary(max_size=300), st.integers(0, len(WHOLE) - 1))
-def test_other_bytes_are_refused_or_read(noise, place):
-    content = bytearray(WHOLE)
-    content[place : place + len(noise)] = noise
-    with suppress(UsageError):
-        parse_plugin_log(bytes(content), "log")
-
-
-def test_a_log_that_is_given_twice_counts_once(tmp_path, capsys):
-    path = tmp_path / "a.cclmlog"
-    path.write_bytes(log(introduced(ranks=1), all_reduce()))
-    print_logs([path])
-    once = capsys.readouterr().out
-    print_logs([path, tmp_path / "." / "a.cclmlog"])
-    assert capsys.readouterr().out == once != ""
-
-
 def test_impossible_numbers_are_damage():
     for numbers in ({"claimed": -1}, *({"dropped": it, "claimed": 201} for it in (-1, 999))):
         with pytest.raises(UsageError, match="damaged: copy the log again"):
@@ -182,12 +162,6 @@ def test_logs_that_lack_events_are_compared_up_to_there(calls_of, full):
             )
         )
     assert calls_of(*contents).differences() == []
-
-
-def test_a_difference_before_the_first_missing_event_is_one(calls_of):
-    full = log(INTRODUCED[1], all_reduce(1, "TREE"), capacity=2, claimed=8, dropped=6)
-    (text,) = calls_of(log(INTRODUCED[0], *[all_reduce()] * 4), full).differences()
-    assert text.startswith("collective 1: rank 1 ran AllReduce of 1024 Float32 by tree LL")
 
 
 def test_what_follows_a_gap_is_not_compared(calls_of):

@@ -1,5 +1,3 @@
-"""Steps of rings, trees and recursive doubling give what the operation is defined as."""
-
 from collections import Counter
 
 import pytest
@@ -7,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.explain import algorithm_steps as algorithms
-from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Place, Step
+from cclmark.explain.algorithm_steps import INPUT, OUTPUT
 from step_simulation import Memory, by_chunk, execute
 
 orders = st.integers(2, 16).flatmap(lambda ranks: st.permutations(range(ranks)))
@@ -40,7 +38,6 @@ def in_memory(steps, ranks, inputs, *, in_place=False):
 
 
 def reduced(ranks, chunk):
-    """Every rank's contribution, once."""
     return Counter({(rank, chunk): 1 for rank in range(ranks)})
 
 
@@ -108,16 +105,6 @@ def test_recursive_doubling_all_reduces(in_place):
             algorithms.doubling_all_reduce(ranks, 1), ranks, lambda _: [0], in_place=in_place
         )
         assert all(output(rank, 0) == reduced(ranks, 0) for rank in range(ranks)), ranks
-
-
-def test_the_simulation_detects_stages_that_depend_on_each_other():
-    """Otherwise the properties above would hold for any numbers of stages."""
-    hop = {"reads": Place(INPUT), "writes": Place(OUTPUT), "chunk": 0}
-    on = {**hop, "reads": Place(OUTPUT)}
-    steps = [Step(1, "", 0, 1, 1, **hop), Step(1, "", 1, 2, 1, **on)]
-    assert in_memory(steps, 3, lambda _: [0])(2, 0) != Counter({(0, 0): 1})
-    steps[1] = Step(2, "", 1, 2, 1, **on)
-    assert in_memory(steps, 3, lambda _: [0])(2, 0) == Counter({(0, 0): 1})
 
 
 def test_what_is_no_tree():

@@ -1,5 +1,3 @@
-"""Topologies from texts and files."""
-
 import json
 
 import pytest

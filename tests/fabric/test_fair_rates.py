@@ -1,5 +1,3 @@
-"""Max-min fair rates."""
-
 import numpy as np
 import pytest
 from hypothesis import given

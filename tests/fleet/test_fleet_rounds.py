@@ -1,5 +1,3 @@
-"""Rounds of pairs: disjoint, of one level each, and few."""
-
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -7,7 +5,6 @@ from cclmark.work.fabric_topology import parse_topology
 from cclmark_fleet.scan.fleet_rounds import (
     LEVEL,
     confirming_rounds,
-    matching,
     planned_rounds,
 )
 from cclmark_fleet.scan.fleet_shape import FleetShape, shape_of_hosts, shape_of_topology
@@ -60,12 +57,6 @@ def test_suspects_meet_good_nodes_once_each(sizes, data):
             for end in pair
         }
         assert met & good
-
-
-@given(some.integers(1, 700), some.integers(0, 12), some.integers(0, 9))
-def test_at_most_one_number_has_no_partner(count, bit, turn):
-    ends = [end for pair in matching(count, 1 << bit, turn) for end in pair]
-    assert len({*ends}) == len(ends) >= count - 1
 
 
 @given(some.integers(4, 8), some.integers(0, 3))

@@ -1,5 +1,3 @@
-"""What journals hold of a run and its machine: what is kept, what is refused, what is damage."""
-
 import gzip
 import json
 import re
@@ -101,14 +99,11 @@ def test_a_journal_that_another_run_is_about_to_begin_is_not_taken_over(tmp_path
         (b'{"type":"header","schema_ver', "incomplete: cut off after 28 bytes"),
         (b'{"type":"footer"}', "x is not a journal of cclmark: it begins with"),
         (gzip.compress(b'{"type":"header"}', mtime=0), "it is compressed: gunzip it first"),
-        (b"PK\x03\x04....", "it is compressed: unzip it first"),
         ("{}".encode("utf-16"), "it is UTF-16: save it as UTF-8"),
         (bytes(range(128, 255)), "it is binary"),
         (("x" * 39 + "é").encode(), "it begins with 'xxx"),
-        (b"hello\n", "it begins with 'hello'"),
         # What other tools print.
         (b"# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809\n", IMPORTED),
-        (b"Comm size: 1024 bytes; Elapsed time: 0.000012 sec\n", IMPORTED),
         (b'{"header": {"schema_version": 4}}\n', IMPORTED),
     ],
 )
@@ -157,12 +152,6 @@ def test_a_damaged_line_is_left_out_whatever_it_says():
     assert parse_journal(with_fields(1, ("case.ranks", "x")), "x").damaged_lines == 1
 
 
-def test_a_mark_that_an_editor_put_before_it_is_read_over(tmp_path):
-    marked = tmp_path / "marked.jsonl"
-    marked.write_bytes(b"\xef\xbb\xbf" + SAMPLE.read_bytes())
-    assert read_journal(marked) == read_journal(SAMPLE)
-
-
 def test_secrets():
     """Names of variables, and JSON of values with what is kept of them."""
 
@@ -184,27 +173,20 @@ def test_secrets_are_hidden_once(value):
 
 
 @pytest.mark.parametrize(
-    ("field", "texts"),
+    ("field", "text"),
     [
-        (
-            b'"samples":25',
-            (b'"samples":\t9223372036854775808', b'"samples":25,"new":-9223372036854775809'),
-        ),
-        (b'"min_s":1.1931e-05', (b'"min_s":1e101', b'"min_s":1E+101')),
-        (
-            b"[1.32e-05,1.31e-05,",
-            (b"[9223372036854775808,1.31e-05,", b"[1.32e-05, 9223372036854775808,"),
-        ),
+        (b'"samples":25', b'"samples":25,"new":-9223372036854775809'),
+        (b'"min_s":1.1931e-05', b'"min_s":1E+101'),
+        (b"[1.32e-05,1.31e-05,", b"[1.32e-05, 9223372036854775808,"),
     ],
     ids=["a whole number", "a number", "a list"],
 )
-def test_a_line_with_a_number_too_long_to_compute_with_is_damaged(field, texts):
+def test_a_line_with_a_number_too_long_to_compute_with_is_damaged(field, text):
     header, line = SAMPLE.read_bytes().splitlines()[:2]
     line = re.sub(rb',"crc32":"[0-9a-f]{8}"', b"", line)
     assert len(parse_journal([header, line], "x.jsonl").results) == 1
     assert field in line
-    for text in texts:
-        journal = parse_journal([header, line.replace(field, text)], "x.jsonl")
-        assert (journal.results, journal.damaged_lines) == ([], 1), text
+    journal = parse_journal([header, line.replace(field, text)], "x.jsonl")
+    assert (journal.results, journal.damaged_lines) == ([], 1)
     longest = line.replace(b'"samples":25', b'"samples":9223372036854775807')
     assert len(parse_journal([header, longest], "x.jsonl").results) == 1

@@ -1,5 +1,3 @@
-"""Lines of journals hold the times of samples in one text, and are read as they were."""
-
 import base64
 import json
 import zlib

@@ -1,5 +1,3 @@
-"""How devices are connected, as vendors' programs print it."""
-
 import os
 
 import pytest
@@ -50,7 +48,6 @@ def program(tmp_path, monkeypatch):
         (MX, "GPU", (0, 1), "MX", 2),
         (ROCM, "GPU", (1, 0), "XGMI", 2),
         (XPU, "XPU", (1, 3), "XL", 12),
-        ("", "GPU", (0, 1), None, 0),
         ("GPU0 X MX\n", "GPU", (0, 1), None, 0),
     ],
 )

@@ -1,5 +1,3 @@
-"""Reading the condition of devices, from NVML and from the kernel."""
-
 import time
 from types import SimpleNamespace
 
@@ -132,7 +130,7 @@ def test_traffic_since_the_reading_before(nvml):
     assert first.pcie_received_bytes is second.pcie_received_bytes is None
 
 
-def host_files(root, stat=""):
+def host_files(root, stat):
     for processor, (frequency, core, package) in {
         2: ("2000000\n", "3\n", "5\n"),
         3: ("3000000\n", "4\n", "x"),
@@ -143,21 +141,29 @@ def host_files(root, stat=""):
             f"{own}/cpufreq/scaling_cur_freq": frequency,
             f"{own}/thermal_throttle/core_throttle_count": core,
             f"{own}/thermal_throttle/package_throttle_count": package,
-            **({"proc/stat": stat} if stat else {}),
+            "proc/stat": stat,
         }.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
 
 
 def test_processors(tmp_path):
-    host_files(tmp_path)
-    found = {"rank": 1, "index": 0, "cycle": 0, "clock_hz": 2.5e9, "throttle_count": 12}
-    assert known(HostReader({2, 3}, tmp_path).read(1, 0, 0)) == found
-
-
-def test_how_busy_processors_were(tmp_path):
     host_files(tmp_path, "cpu2 10 0 5 100 5 0 0 0 7 7\ncpu3 0 0 0 20 0 0 0 0\ncpu4 1 1 1 1")
     reader = HostReader({2, 3}, tmp_path)
-    assert reader.read(0, 0, 0).busy_share is None  # the clock has not ticked
+    found = {"rank": 1, "index": 0, "cycle": 0, "clock_hz": 2.5e9, "throttle_count": 12}
+    assert known(reader.read(1, 0, 0)) == found  # the clock has not ticked
     host_files(tmp_path, "cpu2 40 0 5 110 5 0 0 0 9 9\ncpu3 20 5 5 20 30 0 0 0\ncpu4 9 9 9 9")
     assert reader.read(0, 1, 0).busy_share == pytest.approx(60 / 100)
+
+
+def test_the_host_beside_each_item(cclmark):
+    size = ("-b", "1K", "-e", "1K", "--devices", "host:2", "--max-time", "0.05")
+    run = cclmark("all_reduce", *size, "--conditions")
+    journal = run.journal
+    assert {one.rank for one in journal.conditions} == {0, 1}
+    measured = {one.index for one in journal.results if one.is_measured}
+    assert {one.index for one in journal.conditions} >= measured
+    shares = [one.busy_share for one in journal.conditions if one.busy_share is not None]
+    assert shares
+    assert all(0 <= share <= 1 for share in shares)
+    assert "conditions of the devices" in run.out

@@ -1,5 +1,3 @@
-"""Where libraries of Python packages are looked for, and which file is behind a loaded name."""
-
 import sys
 from pathlib import Path
 
@@ -28,7 +26,6 @@ def test_a_wheel_is_found(tmp_path, monkeypatch, ccl, place):
 
 @pytest.fixture
 def no_mpirun(tmp_path, monkeypatch):
-    """An environment and a path without one."""
     monkeypatch.delenv("CCLMARK_MPIRUN", raising=False)
     monkeypatch.setattr(sys, "prefix", str(tmp_path / "env"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))

@@ -1,5 +1,3 @@
-"""Which algorithm the variables of an MPI select."""
-
 from cclmark.rank.effective_settings import selected_for
 from cclmark.rank.instruments import components_in
 from goldens import outline, require_golden

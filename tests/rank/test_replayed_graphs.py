@@ -1,5 +1,3 @@
-"""The graphs from which the device's time of a case is replayed."""
-
 from types import SimpleNamespace
 
 import pytest
@@ -57,7 +55,6 @@ def device_time(monkeypatch, operation, *, spaces=True, **settings):
     [
         ("all_reduce", {}, 1),
         ("broadcast", {}, 6),
-        ("reduce", {}, 6),
         ("broadcast", {"iterations": 20}, 1),  # one sample
         ("broadcast", {"spaces": False}, 1),  # they would be side by side
     ],

@@ -1,5 +1,3 @@
-"""What ranks do together or not at all, where some of them are on another host."""
-
 import os
 import time
 

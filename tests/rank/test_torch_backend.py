@@ -1,5 +1,3 @@
-"""Torch with the devices of a runtime: builds and plug-ins that are missing or unsuitable."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""The line at the bottom of a terminal: how long, which case of how many, doing what."""
-
 import io
 import re
 import sys
@@ -36,22 +34,6 @@ def test_numbers_the_case_among_all_of_the_run():
     ):
         text = progress(cycles=cycles, elapsed_s=3, done=done).describe(TIMING)
         assert text == f"0:03  {number}  all_reduce 1 KiB float32 in-place: timing, batch 12"
-
-
-def test_a_suite_says_which_command_runs_and_how_many_results_it_has(tmp_path):
-    from cclmark.cli.suite.run import SuiteProgress
-
-    progress = SuiteProgress(io.StringIO(), hidden=False)
-    journal = tmp_path / "x.jsonl"
-    progress.begin("1 of 2  all_reduce, run 2 of 3", journal)
-    assert progress.describe() == "0:00  1 of 2  all_reduce, run 2 of 3: 0 results"
-    journal.write_bytes(b'{"header"}\n{"case"}\n{"ca')
-    assert progress.describe().endswith("run 2 of 3: 1 result")
-    with journal.open("ab") as file:
-        file.write(b'se"}\n')
-    assert progress.describe().endswith("run 2 of 3: 2 results")
-    progress.begin("2 of 2  p2p", tmp_path / "y.jsonl")
-    assert progress.describe().endswith("2 of 2  p2p: 0 results")
 
 
 class FakeTerminal(io.StringIO):

@@ -1,5 +1,3 @@
-"""A run that was ended anywhere is completed by another one: nothing lost, nothing twice."""
-
 import signal
 
 import pytest
@@ -20,8 +18,6 @@ def complete(cclmark, path, *arguments, **options):
 
 @pytest.fixture
 def cut_of(tmp_path):
-    """A journal with other lines than that of a run."""
-
     def cut(run, change):
         path = tmp_path / "cut.jsonl"
         lines = run.journal_path.read_bytes().splitlines(keepends=True)
@@ -84,21 +80,6 @@ def test_a_line_that_was_lost_is_measured_and_stands_in_its_row(cclmark, cut_of)
     assert refused.written() == written
 
 
-def test_libraries_that_were_measured_are_not_joined_again(cclmark, cut_of):
-    command = ("all_gather", "-b", "64", "-e", "256", "--ccl", "shm,bridge", *SWEEP)
-    command += ("--islands", "0-0,1-1")
-    whole = cclmark(*command)
-
-    def without_the_last(lines):
-        *_, last = (line for line in lines if b'"ccl":"bridge","ranks"' in line)
-        return [line for line in lines[:-1] if line != last]
-
-    resumed = complete(cclmark, cut_of(whole, without_the_last), *command).journal
-    assert [it.index for it in resumed.results[-1:]] == [11]
-    assert sorted(places(resumed.results)) == sorted(places(whole.journal.results))
-    assert [it.name for it in resumed.header.libraries] == ["shm", "bridge"]
-
-
 def test_what_was_wrong_stays_wrong(cclmark, cut_of):
     command = ("all_reduce", "-b", "64", "-e", "64", "--inject", "corrupt:rank=1,index=0", *SWEEP)
     whole = cclmark(*command, code=1)
@@ -123,41 +104,11 @@ def test_a_header_that_was_cut_off(cclmark, tmp_path):
     path = tmp_path / "cut.jsonl"
     suite = '[[command]]\nrun = "barrier"\n[[command.threshold]]\ntime_at_most = "1 of baseline"'
     (tmp_path / "s.toml").write_text(suite)
-    for length in (30, 500):
-        path.write_bytes(whole[:length])
-        for command in (
-            ("barrier", *SWEEP, "--resume", path),
-            ("rerun", path),
-            ("suite", "s.toml", "--baseline", f"barrier={path}"),
-        ):
-            said = cclmark(*command, code=2).err
-            assert f"its first line, the header, is incomplete: cut off after {length}" in said
-            assert "b'" not in said
-
-
-def test_pairs(cclmark, cut_of):
-    command = ("pairs", "--devices", "host:3", "-b", "1K", "-e", "4K", "-n", "1", "-w", "0")
-    whole = cclmark(*command)
-
-    def given_up(lines):
-        timed_out = lines[5].replace(b'"status":"ok"', b'"status":"timeout"')
-        return [*lines[:5], timed_out, *lines[6:9]]
-
-    cut = cut_of(whole, given_up)
-    resumed = complete(cclmark, cut, *command).journal
-    kept = [it for it in read_journal(cut).results if it.status == "ok"]
-    assert resumed.results[: len(kept)] == kept
-    assert len(kept) == 7
-    assert {it.index for it in resumed.results} == {it.index for it in whole.journal.results}
-    assert all(it.status == "ok" for it in resumed.results)
-
-
-def test_the_matrix_of_alltoallv_is_that_of_the_journal(cclmark, cut_of, tmp_path):
-    matrix = tmp_path / "m.txt"
-    matrix.write_text("0 1.5\n3 0\n")
-    command = ("alltoallv", "-b", "64", "-e", "128", *SWEEP, "--pattern", f"matrix:{matrix}")
-    whole = cclmark(*command)
-    matrix.write_text("another file by now\n")
-    resumed = complete(cclmark, cut_of(whole, lambda lines: lines[:-2]), *command).journal
-    assert [it.case for it in resumed.results] == [it.case for it in whole.journal.results]
-    assert resumed.header.settings.weights == [[0, 1.5], [3, 0]]
+    path.write_bytes(whole[:500])
+    for command in (
+        ("barrier", *SWEEP, "--resume", path),
+        ("rerun", path),
+        ("suite", "s.toml", "--baseline", f"barrier={path}"),
+    ):
+        said = cclmark(*command, code=2).err
+        assert "its first line, the header, is incomplete: cut off after 500" in said

@@ -1,19 +1,14 @@
-"""Peaks and latencies beside references and limits, and what the environment switches off."""
-
 import pytest
 from msgspec.structs import replace
 
-from cclmark.analysis.findings import findings
-from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceTime, HostDescription
 from cclmark.kinds.registry import read_journal
 from cclmark.references.match import restrictions
 from cclmark.references.reference_store import shipped_references
-from cclmark.report.run_page import page_of
 from places import H200X4
-from reports import case_text, exported, headline_of, insights_on
+from reports import case_text, exported, insights_on
 
 COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
 UNCHECKED = read_journal(H200X4 / "runs" / "collectives" / "a-3.jsonl")
@@ -74,28 +69,6 @@ def test_the_time_of_the_device_is_judged_where_it_is_known(factor, words):
     text = table(with_results(SIMPLE, results))
     assert words in text
     assert "up to 1.5 times counts as plausible" in text
-
-
-def test_a_peak_that_did_not_converge_is_qualified_in_every_format():
-    (before,) = findings(only(COLLECTIVES, "all_reduce").results)
-    results = [
-        replace(one, converged=one is not before.peak)
-        for one in COLLECTIVES.results
-        if one.case.operation == "all_reduce"
-    ]
-    journal = with_results(COLLECTIVES, results)
-    (after,) = findings(results)
-    assert after.peak.case == before.peak.case
-    (note,) = found(journal, "did not get to")
-    assert before.peak.case.describe() in note.sentence
-    unsure = f"(not converged, ±{before.peak.summary.half_width * 100:.1f} %)"
-    words = f"512 MiB in-place {unsure}"
-    rate = f"{before.peak.summary.busbw_bytes_per_s / 1e9:.2f}"
-    assert f"peak bus bandwidth {rate} GB/s at {words}" in table(journal)
-    assert words in table(journal, markdown=True)
-    assert words in page_of([NamedRun("", journal)]).peaks.rows[0]
-    assert f"GB/s bus bandwidth at 512 MiB {unsure}" in headline_of(journal)
-    assert "not converged" not in headline_of(COLLECTIVES)
 
 
 def test_what_the_environment_switches_off():

@@ -1,5 +1,3 @@
-"""References: are the shipped ones sound, which is nearest, what is never compared."""
-
 import json
 import re
 
@@ -13,7 +11,6 @@ from cclmark.document.reference_notes import ReferenceNotes, verdict_of, verdict
 from cclmark.journal.schema import HostDescription, Imported, Link
 from cclmark.kinds.registry import read_journal
 from cclmark.references.copy_matching import CopyReferences
-from cclmark.references.match import bandwidth_of
 from cclmark.references.matching import References, multicast_of
 from cclmark.references.reference import Reference, Source
 from cclmark.references.reference_files import parse_references, references_text
@@ -240,18 +237,6 @@ def test_between_two_sizes_the_time_is_a_straight_line():
     assert match.bandwidth == pytest.approx(1.5 * GIB / time_s)
 
 
-def test_interpolation_is_near_what_was_measured_there():
-    """Against the figures of ranks that are threads, whose sizes lie between the others'."""
-    curve = of("nccl-tests-h200x4", operation="all_reduce", launch="process")
-    points = of("nccl-tests-h200x4", operation="all_reduce", launch="thread")
-    for one in points:
-        if not 1 << 20 <= one.size_bytes <= 256 << 20:
-            continue
-        match = found_for(references=curve, size_bytes=one.size_bytes)
-        assert match.size.startswith("between")
-        assert match.bandwidth == pytest.approx(bandwidth_of(one), rel=0.05)
-
-
 def test_other_devices_operations_and_hosts_are_never_compared():
     for name in ("NVIDIA H20", "NVIDIA H200 NVL", "NVIDIA H100", "unknown", ""):
         assert found_for(header=header_of(name=name)) is None
@@ -308,14 +293,6 @@ def test_what_differs_is_named_and_prevents_a_verdict():
         return "exact" if match.exact else "\n".join(match.differences)
 
     require_outcomes(TESTS / "references" / "compared.txt", outcome)
-
-
-def test_ones_own_comes_first():
-    own = replace(OWN, multicast=False)
-    match = found_for(references=[*SHIPPED, own])
-    assert match.share == pytest.approx(346.43 / 300)
-    assert match.words.startswith('"our rack", 4 × H200')
-    assert verdict_of(match) == "high"
 
 
 def test_algorithms_tell_of_multicast_by_their_whole_names():

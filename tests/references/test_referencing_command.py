@@ -71,7 +71,6 @@ LINES = {"empty": 1, "short": 6, "cut": 25}  # of the sweep
 
 
 def journal_of(name):
-    """The content of a journal by its name."""
     if name in ALTERED:
         stored, change = ALTERED[name]
         return edited(journal_of(stored), change)
@@ -95,7 +94,6 @@ def refs(cclmark, tmp_path):
 
 @pytest.fixture
 def own(tmp_path):
-    """The files of the user's references, by name."""
     home = tmp_path / "data" / "cclmark" / "references"
     return lambda: sorted(file.name for file in home.glob("*"))
 
@@ -123,10 +121,6 @@ def test_for_a_program(refs, tmp_path):
     assert refs("references", "--format", "json", "-O", "all.json").out == ""
     document = json.loads((tmp_path / "all.json").read_text())
     assert len(document["figures"]) > 2000
-    untold = [one for one in document["figures"] if one["source"] == "nvidia-gtc24"]
-    assert {one["hosts"] for one in untold} == {1, None}
-    assert untold[0]["size_bytes"] is None
-    assert untold[0]["devices"] == [{"kind": "unknown", "count": None}]
     sources = {one["name"] for one in document["sources"]}
     assert {one["source"] for one in document["figures"]} == sources
     document = json.loads(refs("references", "check", "sweep.jsonl", "--format", "json").out)
@@ -152,14 +146,6 @@ def test_a_machine_that_one_accepted_is_what_the_next_run_is_held_against(refs):
     assert re.search(share, again)
 
 
-def test_a_journal_without_a_figure_that_is_good_enough(refs, own):
-    journal = str(refs(*HOST, "-c", "0").journal_path)
-    message = refs("references", "add", journal, "--name", "x", code=2).message
-    assert "no figure can be a reference: 6 of 6 figures are not good enough" in message
-    assert "6 not verified" in message
-    assert own() == []
-
-
 def test_a_broken_file_of_the_users_is_named(refs, tmp_path):
     home = tmp_path / "data" / "cclmark" / "references"
     home.mkdir(parents=True)
@@ -171,10 +157,3 @@ def test_a_broken_file_of_the_users_is_named(refs, tmp_path):
     told = refs(*HOST)
     assert f"your references are not used: {home / 'mine.toml'}" in told.err
     assert "6 of 6 cases checked, 0 wrong" in told.out
-
-
-def test_other_formats_have_no_room_for_shares(refs, tmp_path):
-    message = refs(*HOST, "--references", "--format", "csv", code=2).message
-    assert "--references requires --format table or markdown" in message
-    runs = tmp_path / "cclmark-runs"
-    assert not runs.exists() or not any(runs.iterdir())

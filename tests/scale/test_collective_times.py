@@ -1,5 +1,3 @@
-"""Formulas of collectives by algorithm, and what leaves a node."""
-
 import math
 from itertools import pairwise
 

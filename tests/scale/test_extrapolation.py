@@ -68,7 +68,7 @@ def test_intervals_hold_the_times_of_other_machines_of_the_same_model():
     model = AlgorithmModel("all_reduce", ("ring", "tree"), "Hopper")
     inside = number = 0
     widths = []
-    for _ in range(16):
+    for _ in range(8):
         machine = Parameters.of_logs(
             np.log([7e-6, 0.7e-6, 4.5e-6, 360e9, 430e9, 0.95, 0.7, 1.4])
             + chance.normal(0, [0.3, 0.2, 0.4, 0.1, 0.1, 0.05, 0.2, 0.1])

@@ -1,5 +1,3 @@
-"""Groups of the devices of a job, and nodes."""
-
 from collections import Counter
 
 from hypothesis import given

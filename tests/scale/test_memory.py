@@ -1,5 +1,3 @@
-"""The memory of a device beside published sizes and laws."""
-
 import pytest
 from msgspec.structs import replace
 from test_traffic import job_of

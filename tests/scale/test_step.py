@@ -1,7 +1,5 @@
-"""The time of a step, and the network that it requires."""
-
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_traffic import job_of
 
@@ -18,6 +16,7 @@ from cclmark_planning.scale.step import (
     usual_shares,
 )
 from cclmark_planning.scale.traffic import traffic_of
+from examples import examples
 
 FLOPS, MEMORY = 400e12, 2.7e12
 NOTHING = HiddenShares(dp=0.0, cp=0.0)
@@ -121,6 +120,7 @@ def test_the_bubble_of_a_pipeline():
 LAYOUTS = ("", "zero=3", "tp=8", "tp=2,pp=2", "pp=4", "zero=1,tp=4")
 
 
+@settings(max_examples=examples(40), deadline=None)
 @given(
     st.sampled_from(LAYOUTS),
     st.floats(0.02, 0.5),

@@ -1,5 +1,3 @@
-"""The messages of a step."""
-
 import json
 
 import pytest
@@ -24,7 +22,6 @@ def job_of(parallel, devices=16, model=LLAMA, batch=64, **changes):
 
 
 def bytes_by(job, stage=0):
-    """The bytes of all messages by group and operation."""
     check_job(job)
     found = {}
     for one in traffic_of(job, stage):

@@ -1,5 +1,3 @@
-"""What is printed of a suite's verdicts, and the JUnit XML, whatever strings are in them."""
-
 import json
 import math
 import re

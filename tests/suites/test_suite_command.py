@@ -1,5 +1,3 @@
-"""``cclmark suite``: suites of the installed program on host devices."""
-
 import json
 import os
 import signal
@@ -88,14 +86,13 @@ def test_a_suite_that_passes(run, tmp_path):
             'size = "1K"\ntime_at_most = "10 s"\nbusbw_at_least = "1 B/s"',
         ),
         (
-            'run = "p2p --devices host:2 -b 64K -t CE -p uniBw,latency --max-time 0.05"',
+            'run = "p2p --devices host:2 -b 64K -t CE -p uniBw --max-time 0.05"',
             'pair = "0-1"\nbandwidth_at_least = "1 kB/s"',
-            'latency_at_most = "10 s"',
         ),
     )
     ended = run(suite, "--junit", "j.xml")
     assert "FAIL" not in ended.out
-    assert "8 pass; exit code 0" in ended.out
+    assert "7 pass; exit code 0" in ended.out
     assert "cclmark: journals kept" in ended.err
     assert ended.written() == [
         "j.xml",
@@ -111,19 +108,8 @@ def test_a_suite_that_passes(run, tmp_path):
     journal = read_journal(tmp_path / "kept/01-small-.2.jsonl")
     assert journal.footer.exit_code == 0
     root = ElementTree.parse(tmp_path / "j.xml").getroot()
-    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("8", "0", "0")
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("7", "0", "0")
     assert [one.get("name") for one in root] == ["small <&", "p2p"]
-
-
-def test_a_threshold_that_is_missed_is_code_1_and_says_by_how_much(run):
-    suite = suite_of((f'run = "all_reduce {ONE_RANK}"', 'algbw_at_least = "900 TB/s"'))
-    verdict = json.loads(run(suite, "--format", "json", code=1).out)
-    assert verdict["exit_code"] == 1
-    ran, data, held = verdict["commands"][0]["verdicts"]
-    assert (ran["status"], data["status"], held["status"]) == ("pass", "pass", "fail")
-    for judgement in held["judgements"]:
-        assert judgement["values"] == [judgement["value"]]
-        assert judgement["margin"] == pytest.approx(judgement["value"] / 900e12 - 1)
 
 
 def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
@@ -139,17 +125,15 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
 
 # Other mistakes: tests/suites/mistakes.txt.
 @pytest.mark.parametrize(
-    ("head", "run_of", "size", "words"),
+    ("head", "size", "words"),
     [
-        ("[", TINY, "1K", "mine.toml is not TOML"),
-        ("", TINY, "8M-", "the command measures 1 KiB, so this threshold can never fail"),
-        ("", f"{TINY} -b 8", "-2", "8 sizes (8 B, 16 B, … 1 KiB)"),
-        ('needs = "cudas"\n', TINY, "1K", "did you mean 'cuda'? Choose from accelerators, cuda"),
+        ("[", "1K", "mine.toml is not TOML"),
+        ("", "8M-", "the command measures 1 KiB, so this threshold can never fail"),
     ],
 )
-def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, head, run_of, size, words):
+def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, head, size, words):
     threshold = f'size = "{size}"\ntime_at_most = "1 s"'
-    ended = run(head + suite_of((f'run = "all_reduce {run_of}"', threshold)), code=2)
+    ended = run(head + suite_of((f'run = "all_reduce {TINY}"', threshold)), code=2)
     assert words in ended.message
     assert ended.out == ""
     assert ended.written() == ["mine.toml"]
@@ -157,30 +141,26 @@ def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, head, r
 
 def test_what_only_running_shows_to_make_no_sense_is_code_2(run):
     suite = suite_of(
-        ('name = "flag"\nrun = "all_reduce --devices host:2 -b 1X"', 'time_at_most = "1 s"'),
         (f'name = "size"\nrun = "all_reduce {ONE_RANK}"', 'dtype = "int8"\ntime_at_most = "1 s"'),
         ('name = "help"\nrun = "all_reduce --help"',),
     )
     out = run(suite, code=2).out
-    assert "exit code 2: Invalid value for '-b' / " in out
-    assert "cannot read the size '1X'" in " ".join(out.split())
     assert "has no case" in out
     assert "exit code 0 and no journal" in out
 
 
 def test_a_suite_for_accelerators_measures_no_host(run, fake_cuda):
-    for needs in ("cuda", "accelerators"):
-        table = f'run = "all_reduce -g 1 -b 1K -e 1K -n 1 -w 0"\nname = "{needs}"'
-        suite = f'needs = "{needs}"\n' + suite_of((table,))
-        ended = run(suite, "--journal-dir", needs, env=fake_cuda.env())
-        assert read_journal(ended.directory / needs / f"01-{needs}.jsonl").header.devices[0].runtime
-        if any(any(Path("/dev").glob(name)) for name in ("nvidia[0-9]*", "davinci[0-9]*", "kfd")):
-            pytest.skip("this machine has accelerators")
-        written = ended.written()
-        ended = run(suite, code=3)
-        assert "accelerators on this machine, which the suite mine requires" in ended.message
-        assert ended.out == ""
-        assert ended.written() == written
+    suite = 'needs = "cuda"\n' + suite_of(('run = "all_reduce -g 1 -b 1K -e 1K -n 1 -w 0"',))
+    ended = run(suite, env=fake_cuda.env())
+    header = read_journal(ended.directory / "kept/01-all_reduce.jsonl").header
+    assert header.devices[0].runtime == "cuda"
+    if any(any(Path("/dev").glob(name)) for name in ("nvidia[0-9]*", "davinci[0-9]*", "kfd")):
+        pytest.skip("this machine has accelerators")
+    written = ended.written()
+    ended = run(suite, code=3)
+    assert "accelerators on this machine, which the suite mine requires" in ended.message
+    assert ended.out == ""
+    assert ended.written() == written
 
 
 def test_what_is_missing_is_code_3_unless_it_may_be(run, cclmark):
@@ -230,18 +210,11 @@ def test_figures_are_held_against_a_baseline(cclmark, tmp_path):
     (bound,) = [one for case, one in bounds.items() if "out-of-place" in case]
     assert bound == pytest.approx(first.summary.busbw_bytes_per_s * 1e-6)
 
-    def refused(baseline):
-        told = cclmark("suite", "mine.toml", "--baseline", baseline, code=2)
-        return told.out + told.message
-
-    assert "'=x': write NAME=JOURNAL" in refused("=x")
-    assert "--baseline: the suite has no 'a'" in refused("a=b=other.jsonl")
     # A baseline that has not these cases.
     int8 = suite_of((f'run = "all_reduce {TINY} -d int8"', 'busbw_at_least = "0.1 of baseline"'))
     (tmp_path / "mine.toml").write_text(int8)
-    words = "the baseline has no figure for all_reduce 1 KiB int8"
-    assert words in refused("all_reduce=before.jsonl")
-    assert "cannot read none.jsonl" in refused("all_reduce=none.jsonl")
+    told = cclmark("suite", "mine.toml", "--baseline", "all_reduce=before.jsonl", code=2)
+    assert "the baseline has no figure for all_reduce 1 KiB int8" in told.out
 
 
 def test_suites_are_listed_and_what_they_would_run(cclmark):
@@ -255,21 +228,18 @@ def test_suites_are_listed_and_what_they_would_run(cclmark):
     assert listed.written() == []
     for arguments, words in (
         ((), "SUITE is missing"),
-        (("self-tset",), "did you mean 'self-test'"),
         (("self-test", "--only", "p2"), "did you mean 'p2p'"),
-        (("self-test", "--tag", "slow"), "no 'slow'"),
         (("self-test", "--junit", "no/where.xml"), "no/where.xml"),
     ):
         assert words in cclmark("suite", *arguments, code=2).message
 
 
 def test_the_former_name_of_the_command_works_with_a_notice(cclmark):
-    former = cclmark("run", "self-test", "--list")
+    former = cclmark("run", "host", "--list")
     assert former.out == cclmark("suite", "self-test", "--list").out
-    assert former.err == "cclmark: run is now called suite\n"
-    renamed = cclmark("suite", "host", "--list")
-    assert renamed.out == former.out
-    assert renamed.err == "cclmark: the suite host is now called self-test\n"
+    assert former.err == (
+        "cclmark: run is now called suite\ncclmark: the suite host is now called self-test\n"
+    )
 
 
 def test_with_v_the_output_of_commands_is_on_standard_error(run):

@@ -1,5 +1,3 @@
-"""How suites are read: units, sizes, keys, and what is said of mistakes."""
-
 import json
 import math
 from pathlib import Path
@@ -23,12 +21,8 @@ from cclmark.work.cases import Sweep, UnevenPattern
 from cclmark.work.operations import COLLECTIVES, PAIR_OPERATIONS
 from cclmark.work.sizes import sweep
 from cclmark.work.thresholds import (
-    BANDWIDTH_UNITS,
-    TIME_UNITS,
     SizeRange,
-    parse_bandwidth,
     parse_bound,
-    parse_time,
 )
 from cclmark.work.transfers import TransferPlan
 from goldens import require_outcomes
@@ -105,18 +99,6 @@ def test_baselines_and_thresholds_need_each_other():
         with_baselines(held, {"lage": Path("x")})
     beside = GOOD.replace('name = "large"', 'name = "large"\nbaseline = "old/good.jsonl"')
     assert parsed(beside).commands[0].baseline == Path("suites/old/good.jsonl")
-
-
-numbers = st.floats(min_value=1e-3, max_value=1e5, allow_nan=False).map(lambda one: f"{one:.6g}")
-
-
-@pytest.mark.parametrize(
-    ("parse", "units"), [(parse_bandwidth, BANDWIDTH_UNITS), (parse_time, TIME_UNITS)]
-)
-@given(number=numbers, data=st.data(), gap=st.sampled_from(["", " ", "  "]))
-def test_figures_are_read_with_every_unit(parse, units, number, data, gap):
-    unit = data.draw(st.sampled_from(sorted(units)))
-    assert parse(number + gap + unit) == float(number) * units[unit]
 
 
 @given(st.text(max_size=30))

@@ -1,5 +1,3 @@
-"""How measured values are judged: at the boundary, over runs, with wrong data and without any."""
-
 import math
 from pathlib import Path
 
@@ -77,7 +75,6 @@ def copied(rates, flows=((0, 1),), scope="pairs", measure="unidirectional", **ot
 
 
 def judged(threshold, *journals, baseline=None, run="all_reduce", **options):
-    """The verdicts on runs that ended well."""
     wanted = command(threshold, run, repeats=len(journals), **options)
     return judge(wanted, [CommandRun(0, one) for one in journals], baseline)
 
@@ -137,18 +134,10 @@ VERDICTS = {
     "the longest time": judged(
         'time_at_most = "2 ms"', *(journal(measured(time_s=one)) for one in (1e-3, 5e-3, 2e-3))
     ),
-    "cycles like runs": judged(
-        'busbw_at_least = "2 B/s"',
-        journal(*(replace(measured(one), cycle=one) for one in (1, 2, 9))),
-    ),
     **{
-        f"no number {value}, {runs} runs, {threshold}": judged(
-            threshold,
-            *[journal(measured())] * (runs - 1),
-            journal(measured(value, time_s=value)),
+        f"no number, {threshold}": judged(
+            threshold, *[journal(measured())] * 2, journal(measured(math.nan, time_s=math.nan))
         )
-        for value in (math.nan, math.inf)
-        for runs in (1, 3)
         for threshold in (LEAST, 'time_at_most = "99 s"')
     },
     "limit of links": judged(OF_LIMIT, journal(measured(), links=[NVLINK, PCIE])),
@@ -165,49 +154,33 @@ VERDICTS = {
     ),
     **{
         f"baseline {name}": judged(OF_BASELINE, journal(measured()), baseline=journal(*held))
-        for name, held in (
-            *(("absent", []), ("wrong", [measured(status="wrong")])),
-            ("zero", [measured(0.0)]),
-        )
+        for name, held in (("absent", []), ("wrong", [measured(status="wrong")]))
     },
+    "no case": judged(f'dtype = "int8"\n{LEAST}', journal(measured())),
     **{
-        f"no case of {selector}": judged(f"{selector}\n{LEAST}", journal(measured()))
-        for selector in (*('size = "2M"', 'dtype = "int8"', 'ccl = "shm"'),)
-    },
-    **{
-        f"one lacks of {selector}, exit code {code}": judge(
-            command(f"{selector}\n{LEAST}", "pairs"), [CommandRun(code, FIRST_PAIR)], None
+        f"one pair lacks, exit code {code}": judge(
+            command(f'pair = ["0-1", "1-2"]\n{LEAST}', "pairs"),
+            [CommandRun(code, FIRST_PAIR)],
+            None,
         )
-        for selector in ('dtype = ["float32", "int8"]', 'pair = ["0-1", "1-2"]')
         for code in (0, 4)
     },
-    **{
-        f"sizes {sizes}": judged(f'size = "{sizes}"\n{LEAST}', GATHERED, run="all_gather")
-        for sizes in ("1M", "64K-1M", "1M-")
-    },
-    **{
-        f"barrier, {threshold}": judged(threshold, MIXED, run="collectives")
-        for threshold in (LEAST, 'size = "-1M"\ntime_at_most = "1 s"', 'time_at_most = "1 s"')
-    },
+    "sizes": judged(AT_1M, GATHERED, run="all_gather"),
+    "barrier": judged(LEAST, MIXED, run="collectives"),
     "one skipped": judged(LEAST, journal(measured(), SKIPPED)),
-    "all skipped": judged(LEAST, journal(SKIPPED)),
     "all skipped, optional": judged(LEAST, journal(SKIPPED), optional=True),
     "wrong": judged(LEAST, journal(measured(status="wrong"))),
-    "wrong in one run": judged("", journal(measured()), journal(measured(status="wrong"))),
     "not checked": judged("", journal(measured(), check=0)),
     **{
         f"check {status}": judged(
             "", journal(CheckResult(0, CHECK, status, "rank 1: hm")), run="torch check"
         )
-        for status in ("ok", "unsupported", "failed")
+        for status in ("unsupported", "failed")
     },
     **{
         f"copies, {threshold}": judged(threshold, COPIES, run="p2p")
         for threshold in (
-            *('bandwidth_at_least = "10 GB/s"', 'bandwidth_at_least = "15 GB/s"'),
-            'pair = "1-0"\nbandwidth_at_least = "15 GB/s"',
-            'pair = "0-1"\nbandwidth_at_least = "15 GB/s"',
-            'direction = "read"\nbandwidth_at_least = "1 GB/s"',
+            *('bandwidth_at_least = "15 GB/s"', 'pair = "1-0"\nbandwidth_at_least = "15 GB/s"'),
             *('latency_at_most = "2 us"', 'latency_at_most = "1.9 us"'),
         )
     },
@@ -221,15 +194,7 @@ VERDICTS = {
         journal(copied([10e9, 12e9], BOTH_WAYS, scope="all-pairs"), relations=NV),
         run="p2p",
     ),
-    **{
-        f"to host {way}": judged(
-            f'to_host = {way}\nhost_memory = "pinned"\nbandwidth_at_least = "10 GB/s"',
-            *(HOST,),
-            run="p2p",
-        )
-        for way in ("true", "false")
-    },
-    "exit code 2": ended(2, None, "no such flag"),
+    "from host": judged('to_host = false\nbandwidth_at_least = "10 GB/s"', HOST, run="p2p"),
     "exit code 3": ended(3, None, "no driver"),
     "exit code 4": ended(4, journal(), "rank 1 died"),
     "signal": ended(-9, journal()),
@@ -241,7 +206,6 @@ VERDICTS = {
     "cut": ended(0, changed(journal(measured()), footer=None)),
     # What was measured before a rank died is judged, and the rest skipped.
     "died": ended(4, journal(measured(), exit_code=4), "rank 1 died", AT_1M),
-    "died at once": ended(4, journal(), "rank 1 died", AT_1M),
     "not begun": judge(command(LEAST, repeats=3), [], None),
     # Calls cost what the process that launches them costs; the devices are to be accepted.
     "device time": judged('time_at_most = "6 us"', timed_by("auto", launch_bound(9e-6, 5.7e-6))),
@@ -288,12 +252,11 @@ UNCERTAIN = {
     **{
         f"runs {runs}": judged(AT_90, *map(run_within, runs))
         for runs in (
-            *([(100e9, 0.02)], [(91e9, 0.02)], [(89e9, 0.02)], [(88e9, 0.02)]),
+            *([(91e9, 0.02)], [(89e9, 0.02)], [(88e9, 0.02)]),
             # Half a width of a time: the bandwidth is up to twice as high.
             *([(50e9, 0.5)], [(10e9, 1.5)]),
             *([(100e9, None)], [(100e9, math.nan)]),  # too few samples for an interval
             [(100e9, 0.0), (96e9, None), (89e9, 0.0)],
-            [(100e9, 0.02), (96e9, 0.01), (93e9, 0.03)],
             [(100e9, 0.02), (96e9, 0.01), (93e9, None)],
         )
     },

@@ -1,5 +1,3 @@
-"""Runs of ``cclmark trace`` whose timeline is read back."""
-
 import pytest
 
 from timeline_files import ChromeTimeline
@@ -24,8 +22,6 @@ def fakes(fake_cuda, tmp_path):
 
 @pytest.fixture
 def timeline(cclmark, tmp_path):
-    """Traces into a file of the format chrome: the run and its timeline."""
-
     def trace(*arguments, **options):
         path = tmp_path / "t.json"
         run = cclmark("trace", *arguments, "--format", "chrome", "-O", path, **options)

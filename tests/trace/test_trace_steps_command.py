@@ -1,32 +1,23 @@
-"""``cclmark trace --steps``: rings and trees of fakes, messages, the engine's plans, MPI."""
-
 import csv
-from collections import Counter
 
 import pytest
 
-from cclmark.explain.algorithm_steps import INPUT, OUTPUT, Place, Step
 from mpis import mpi_environment
-from step_simulation import Memory, by_chunk, execute
 
 SHORT = ("-n", "2", "-w", "0", "-b", "64K", "--steps")
 
 
 def rows_of(path):
-    """The lines of the file of steps."""
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 
 def ends(rows):
-    """Source and destination of every step."""
     return [(int(row["source"]), int(row["destination"])) for row in rows]
 
 
 @pytest.fixture
 def traced(cclmark, fakes, tmp_path):
-    """Traces an operation of the fake NCCL: the run and the rows of its steps."""
-
     def trace(operation, ranks, *arguments, has_clock=False, **variables):
         path = tmp_path / "t.pftrace"
         run = cclmark(
@@ -48,57 +39,6 @@ def test_a_ring(traced):
     assert {row["origin"] for row in rows} == {"derived"}
     assert {(source + 1) % 3 == to for source, to in ends(rows)} == {True}
     assert sum(int(row["size_bytes"]) for row in rows) == 4 * 65536
-    # What the file says gives an all_reduce.
-    steps = [
-        Step(
-            *(int(row["stage"]), row["phase"], int(row["source"]), int(row["destination"])),
-            int(row["size_bytes"]),
-            reads=Place(row["reads"]),
-            writes=Place(row["writes"]),
-            combines=Place(row["combines"]) if row["combines"] else None,
-            chunk=int(row["chunk"]),
-            path=int(row["path"]),
-        )
-        for row in rows
-    ]
-    memory = Memory()
-    for rank in range(3):
-        for chunk in range(3):
-            memory[rank, INPUT, (1, chunk)] = Counter({(rank, chunk): 1})
-    execute(steps, memory, by_chunk)
-    for rank in range(3):
-        for chunk in range(3):
-            expected = Counter({(other, chunk): 1 for other in range(3)})
-            assert memory[rank, OUTPUT, (1, chunk)] == expected
-
-
-def test_messages(traced):
-    run, rows = traced("alltoall", 3)
-    assert "steps of the algorithm, reported by the library (sends and receives)" in run.out
-    assert "1 stage, 9 steps, 3 of them within a rank; each rank sends 42.66 KiB" in run.out
-    assert sorted(ends(rows)) == [(a, b) for a in range(3) for b in range(3)]
-    assert {row["size_bytes"] for row in rows} == {"21840"}
-    assert {row["origin"] for row in rows} == {"observed"}
-
-
-def test_unknown_steps(traced):
-    run, rows = traced("all_reduce", 3, CCLMARK_FAKE_SUBSET="2")
-    assert "steps of the algorithm: unknown: " in run.out
-    assert "the library created communicators of 2 and 3 ranks" in run.out
-    assert rows == []
-    assert "cclmark: steps" not in run.err
-
-
-def test_a_bridge_between_islands_of_another_library(traced):
-    bridge = ("--ccl", "bridge", "--islands", "0-1,2-3")
-    run, rows = traced("all_reduce", 4, *bridge, CCLMARK_BRIDGE_WHOLE_BYTES="32K")
-    assert (
-        "3 stages, 4 steps; 8 parts of operations within islands, whose steps are unknown"
-        in run.out
-    )
-    assert [row["source"] for row in rows] == [""] * 4 + ["2", "3", "0", "1"] + [""] * 4
-    assert {row["transport"] for row in rows[4:8]} == {"direct peer copies"}
-    assert {row["phase"] for row in rows[:4]} == {"reduce_scatter of the island"}
 
 
 def test_the_engines_plan_in_short(cclmark, tmp_path):
@@ -119,25 +59,17 @@ def test_the_engines_plan_in_short(cclmark, tmp_path):
     assert f"cclmark: steps {tmp_path}/t.steps.csv" in run.err
 
 
-def test_mpis(cclmark, tmp_path):
-    def traced(name, **variables):
-        path = tmp_path / f"{name}.pftrace"
-        run = cclmark(
-            *("trace", "all_reduce", "--ccl", "mpi", "--devices", "host:2", *SHORT, "-O", path),
-            env={**mpi_environment(name), **variables},
-        )
-        return run.out, path.with_suffix(".steps.csv")
-
-    out, steps = traced(
-        "openmpi",
-        OMPI_MCA_coll_tuned_use_dynamic_rules="true",
-        OMPI_MCA_coll_tuned_allreduce_algorithm="ring",
+def test_the_algorithm_that_an_mpi_selects(cclmark, tmp_path):
+    run = cclmark(
+        *("trace", "all_reduce", "--ccl", "mpi", "--devices", "host:2", *SHORT),
+        *("-O", tmp_path / "t.pftrace"),
+        env=mpi_environment("openmpi")
+        | {
+            "OMPI_MCA_coll_tuned_use_dynamic_rules": "true",
+            "OMPI_MCA_coll_tuned_allreduce_algorithm": "ring",
+        },
     )
-    assert "the algorithm that is selected, which may not have run (ring)" in out
-    assert "does not report its algorithm" in out
-    rows = rows_of(steps)
+    assert "the algorithm that is selected, which may not have run (ring)" in run.out
+    rows = rows_of(tmp_path / "t.steps.csv")
     assert {row["origin"] for row in rows} == {"selected"}
     assert int(rows[-1]["stage"]) == 2
-    out, steps = traced("mpich")
-    assert "unknown: MPICH does not report which algorithm ran" in out
-    assert not steps.exists()

@@ -1,12 +1,8 @@
-"""The settings of libraries: their files, and which values are possible."""
-
 import json
 import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
@@ -18,9 +14,9 @@ from cclmark.work import libraries
 from cclmark.work import library_settings as settings
 from cclmark.work.library_fields import find_version
 from cclmark.work.library_files import ConfigurationFiles, Inherits, parse_library
-from cclmark.work.library_settings import check_value, inactive_on_one_host, is_kept, settings_of
+from cclmark.work.library_settings import check_value, is_kept, settings_of
 from cclmark.work.operations import OPERATIONS
-from cclmark.work.setting_checks import allows, parse_list
+from cclmark.work.setting_checks import parse_list
 from cclmark.work.setting_fields import LibrarySetting
 from cclmark.work.variants import PROCESS, Assignment, Variant
 from goldens import refusal, require_outcomes
@@ -72,17 +68,6 @@ def nothing_added(monkeypatch):
     monkeypatch.setattr(libraries, "_added", {})
 
 
-@pytest.fixture
-def added(nothing_added):
-    """Adds a library: ``added(settings=[...])``."""
-
-    def add(**fields) -> None:
-        library = parse_library(LIBRARY.encode(), "mine.toml")
-        libraries.add_libraries([replace(library, **fields)])
-
-    return add
-
-
 @pytest.mark.parametrize("ccl", [ccl for ccl in SHIPPED if libraries.listed_settings(SHIPPED[ccl])])
 def test_what_shipped_settings_state_is_possible(ccl):
     """Values, defaults, and other settings that they name; journals contain all of them."""
@@ -117,8 +102,7 @@ def test_multicast_is_never_switched_on_where_it_is_off(ccl):
     multicast, algorithm = known(ccl, "NCCL_NVLS_ENABLE"), known(ccl, "NCCL_ALGO")
     for zero in ("0", "00", "0x0", " 0"):
         assert is_kept(multicast, {"NCCL_NVLS_ENABLE": zero})
-    for value in ("1", "2"):
-        assert "not overridden" in refused(multicast, value, "", OFF)
+    assert "not overridden" in refused(multicast, "1", "", OFF)
     check_value(multicast, "0", "", OFF)
     for value in ("NVLS", "ring,nvlstree", "ring;allreduce:NVLS"):
         assert "NCCL_NVLS_ENABLE=0 is set" in refused(algorithm, value, "", OFF)
@@ -197,25 +181,6 @@ def test_which_values_are_possible_together():
     require_outcomes(HERE / "setting_combinations.txt", outcome)
 
 
-@given(st.data())
-def test_lists_in_the_syntax_of_nccl(data):
-    setting = known("nccl", "NCCL_ALGO")
-    spelling = st.sampled_from([str.lower, str.upper, str])
-    word = st.builds(lambda one, how: how(one), st.sampled_from(setting.values), spelling)
-    words = st.lists(word, min_size=1, max_size=4).map(",".join)
-    one = st.builds("{}{}".format, st.sampled_from(["", "^"]), words)
-    operation = st.sampled_from(setting.operations)
-    more = data.draw(st.lists(st.tuples(operation, one), max_size=3))
-    first = data.draw(one)
-    rest = [f"{name.replace('_', '')}:{listed}" for name, listed in more]
-    value = ";".join([first, *rest])
-    check_value(setting, value, "2.28.9")
-    for name in setting.operations:
-        listed = dict(more).get(name, first)
-        wanted = "ring" in listed.lower().strip("^").split(",")
-        assert allows(value, name, "ring") is (wanted != listed.startswith("^"))
-
-
 FACTS = {
     "list": parse_list,
     "number": lambda ccl, name, text: settings.number_of(known(ccl, name), text),
@@ -238,13 +203,12 @@ def test_what_is_known_of_settings():
 
 
 @pytest.fixture
-def files(added, tmp_path):
+def files(nothing_added, tmp_path):
     """The files of the user and of the system, in which MINE_LEVEL may be set."""
     user, system = tmp_path / "user.conf", tmp_path / "system.conf"
-    added(
-        settings=[setting_in(GOOD + 'default = "low"')],
-        configuration=ConfigurationFiles("MINE_FILE", str(user), str(system)),
-    )
+    library = parse_library((LIBRARY + GOOD + 'default = "low"').encode(), "mine.toml")
+    places = ConfigurationFiles("MINE_FILE", str(user), str(system))
+    libraries.add_libraries([replace(library, configuration=places)])
     return user, system
 
 
@@ -298,14 +262,6 @@ def test_the_page_of_a_new_library_is_valid():
         assert f"`{field}`" in fields, field
 
 
-@pytest.mark.parametrize("ccl", SHIPPED)
-def test_settings_between_hosts_are_refused_on_one_host(ccl):
-    for name in (one.name for one in settings_of(ccl) if one.between_hosts):
-        assert "between hosts only" in inactive_on_one_host(ccl, name, {})
-        with pytest.raises(UsageError, match=f"{name}: it has an effect between hosts only.*noise"):
-            check_settings([(name, ["1", "2"])], ccl)
-
-
 def host_with(**environment):
     machine = Machine("node", "Linux", "6.1", "EPYC", 64, 1 << 30)
     return HostDescription(machine, "identity", environment)
@@ -315,7 +271,7 @@ def test_settings_with_an_effect_between_hosts_are_compared_there():
     hosts = [host_with(), host_with()]
     varied = [("NCCL_IB_QPS_PER_CONNECTION", ["1", "2"])]
     assert check_settings(varied, "nccl", hosts=hosts) == []
-    with pytest.raises(UsageError, match="between hosts only"):
+    with pytest.raises(UsageError, match=r"between hosts only.*noise"):
         check_settings(varied, "nccl", hosts=hosts[:1])
 
 
@@ -328,11 +284,8 @@ def test_what_is_never_overridden_on_any_host_is_overridden_on_none(monkeypatch)
     assert (found["NCCL_NVLS_ENABLE"], found["NCCL_DEBUG"]) == ("0", "WARN")
     assert "NCCL_IB_HCA" not in found
     assert environment_with("nccl", hosts[:1])["NCCL_NVLS_ENABLE"] == "1"
-    for ccl in ("nccl", "flagcx"):
-        with pytest.raises(UsageError, match="NCCL_NVLS_ENABLE=0 is set in the environment"):
-            check_settings([("NCCL_NVLS_ENABLE", ["1"])], ccl, hosts=hosts)
-    with pytest.raises(UsageError, match="NVLS"):
-        check_settings([("NCCL_ALGO", ["NVLS"])], "nccl", hosts=hosts)
+    with pytest.raises(UsageError, match="NCCL_NVLS_ENABLE=0 is set in the environment"):
+        check_settings([("NCCL_NVLS_ENABLE", ["1"])], "nccl", hosts=hosts)
     varied = [Variant((Assignment("NCCL_ALGO", "NVLSTree", PROCESS),))]
     with pytest.raises(UsageError, match="NVLS"):
         possible_variants(varied, "nccl", hosts=hosts)

@@ -1,5 +1,3 @@
-"""The plans that the engine exports give what the operations are defined as."""
-
 import os
 import threading
 from collections import Counter
