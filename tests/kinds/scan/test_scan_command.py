@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -20,30 +21,15 @@ from cclmark_fleet.scan.lists import excluded, host_list
 from cclmark_fleet.scan.plan import PARTS, ScanRound, rounds_of_scan
 from cclmark_fleet.scan.result import GroupTest, KnownFleet, ScannedFleet, ScanResult
 from places import TESTS
+from refusals import require_refusals
 
 QUICK = ("scan", "--devices", "host", "-e", "64K", "--max-time", "0.02", "-T", "60")
 #: Four hosts with a real network between them, one of which has a slow link.
 STORED = TESTS / "journals" / "scan.jsonl"
 
-REFUSED = {
-    "--devices host:1": "a scan requires two devices, but there is only 1",
-    "--devices host:4 --topology fat-tree:8x1": "has 8 devices, but there are 4",
-    "--devices host:4 --topology nothing:4": "unknown topology",
-    "--devices host:2 -e 16": "a scan requires at least 64 bytes",
-    "--devices host:2 --floor fabrik=3": "no such level: did you mean 'fabric'?",
-    "--devices host:2 --floor node": "write the level and GB/s",
-    "--devices host:2 --floor node=0": "write the level and GB/s",
-    "--devices host:2 --inject corrupt:rank=1,index=5": "cclmark scan injects delays",
-    "--devices host:2 --inject delay:rank=9,ms=5": "no rank 9",
-    "--devices host:2 --ccl bridge": "a scan measures one library",
-    "--devices host:2 --budget soon": "cannot read the duration",
-    "--devices host:2 --resume missing.jsonl": "missing.jsonl",
-}
 
-
-@pytest.mark.parametrize("words", REFUSED)
-def test_wrong_options_are_refused_with_the_reason(refused, words):
-    refused("scan", *words.split(), because=REFUSED[words])
+def test_wrong_options_are_refused_with_the_reason(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["scan"])
 
 
 def results_of(journal):
