@@ -51,16 +51,6 @@ def test_communicators_of_a_bridge_are_created_one_after_the_other(cclmark):
     assert scopes == {"communicator"}
 
 
-def test_the_slots_of_a_bridge_have_the_size_that_is_set(cclmark):
-    run = cclmark(
-        *("memory", *BRIDGE, "-b", "1M", "--through-host"),
-        env={"CCLMARK_BRIDGE_HOST_SLOT_BYTES": "128K"},
-    )
-    for result in run.journal.results:
-        sizes = [it.size_bytes for it in result.buffers if it.purpose == "slots of this rank"]
-        assert sizes == [4 * 128 * KIB]
-
-
 def bytes_from_other_islands(cclmark, directory, size, *group, env):
     """What rank 3 of four takes from ranks of other islands in one operation.
 
