@@ -243,16 +243,6 @@ def test_there_may_be_no_value_and_failures_are_not_repeated():
     assert run(lambda *_: 1.0, values=[5])[0].value == 5
 
 
-def test_a_deadline_leaves_what_is_known():
-    for most in (1, 2, 5, 9):
-        found, _ = run(plateau, most=most)
-        assert not found.complete
-        assert bool(found.curve) == (most > 2)
-    found, _ = run(plateau, noise=0.0003, most=6)
-    assert found.below == [1, 2, 3, 4, 6, 8, 11, 16]
-    assert found.above == [23, 32, 45, 64]
-
-
 def test_values_may_have_steps_begin_at_zero_and_be_powers():
     steps = range(0, 65537, 1024)
     found, batches = run(lambda value, _: min(1, (value + 1) / 5000), values=steps)
