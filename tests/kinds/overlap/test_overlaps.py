@@ -278,6 +278,8 @@ def test_lengths_are_balanced(products, communication, compute, lengths):
 
 
 SPAN_S = 1e-3
+
+
 class ScriptedSession:
     """Every operation takes 1 ms. The first ``apart`` runs of both that are evaluated are executed
     one after the other. ``enqueue_share``: the host's time over that of the device.

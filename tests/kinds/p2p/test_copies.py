@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
-from cclmark.document.chart_model import Heat, Lines
+from cclmark.document.chart_model import Heat
 from cclmark.document.deviations import relative
 from cclmark.document.device_labels import device_labels
 from cclmark.document.document_text import document_of
@@ -87,11 +87,9 @@ def test_every_format_has_the_same_findings(journal):
     ("value", "usual", "lower_is_better", "text"),
     [
         (12.4, 13.28, True, "7% lower, better"),
-        (226.7, 394.5, False, "43% lower, worse"),
         (400.0, 200.0, False, "100% higher, better"),
         # A link that moves data is not 100% slower.
         (0.9941, 200.0, False, "a factor of 201 lower, worse"),
-        (1.2, 200.0, False, "99% lower, worse"),
         (0.0, 200.0, False, "100% lower, worse"),
     ],
 )
@@ -134,13 +132,6 @@ def test_what_cannot_be_judged_is_not_good(journal):
 
 def pair_of(item):
     return item.flows[0] if isinstance(item, Transfer) else item.pair
-
-
-def test_curves_have_the_medians_of_matrices_and_these_no_row():
-    blocks = read_journal(H200X4 / "p2p_blocks.jsonl")
-    (curves,) = document_of(document_of_transfers, NamedRun("", blocks)).closing
-    assert isinstance(curves, Lines)
-    assert curves.in_texts
 
 
 def limited(runtime, limit_bytes_per_s):
