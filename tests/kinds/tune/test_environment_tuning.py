@@ -252,24 +252,6 @@ def test_the_search_has_a_share_of_a_budget_that_is_short_or_of_unknown_use(tmp_
     assert 62 < result.search_s < 62 + 44  # a round of the search takes 44 s
 
 
-def test_the_time_of_trials_is_that_of_their_case_or_of_the_nearest_size():
-    costs = TrialCosts()
-    small, large = case_of("all_reduce", KIB), case_of("all_reduce", 64 * MIB)
-    assert costs.expected_s([small], Starts(1, 1)) is None
-
-    def trial(case, duration_s):
-        return replace(measured(Trial(DEFAULT, 0, case, "search")), duration_s=duration_s)
-
-    none = Starts(0, 0)
-    costs.add_round(10.0, [trial(small, 1.0), trial(small, 3.0), trial(large, 4.0)], Starts(2, 2))
-    assert costs.expected_s([small], none) == 2.0
-    assert costs.expected_s([case_of("all_reduce", 48 * MIB)], none) == 4.0
-    assert costs.expected_s([case_of("all_gather", MIB)], none) == 2.0
-    assert costs.expected_s([], Starts(3, 3)) == 3 * (10.0 - 8.0) / 2
-    costs.add([TrialResult(0, Trial(DEFAULT, 0, small, "search"), "died")])  # no figure
-    assert costs.expected_s([small], none) == 2.0
-
-
 def test_the_times_of_processes_and_of_communicators_are_told_apart():
     def expected_s(starts, *rounds, creation_s=0.0):
         """After rounds of so many processes, communicators, and seconds beside one trial."""

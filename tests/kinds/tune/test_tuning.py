@@ -19,7 +19,6 @@ from cclmark.kinds.tune.targets import (
     TABLE_FILE,
     NcclTarget,
     OpenMpiTarget,
-    wide_options,
 )
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, Budget, RulesTuning
 from cclmark.launch.request import Outcome
@@ -389,12 +388,7 @@ def test_buffers_and_channels_are_of_the_program_where_it_may_change(tmp_path):
     assert "requires the option minCTAs=64 of the communicator" in script
 
 
-def test_no_more_channels_are_requested_than_the_version_has():
-    for version, most in {"2.28.9": 64, "2.25.1": 64, "2.24.3": 32, "2.18.5": 32}.items():
-        assert wide_options(version) == {"minCTAs": str(most), "maxCTAs": str(most)}
-
-
-@pytest.mark.parametrize(("version", "configured"), [("2.16.5", 1), ("", 1), ("2.18.5", 0)])
+@pytest.mark.parametrize(("version", "configured"), [("2.16.5", 1), ("2.18.5", 0)])
 def test_a_library_without_the_options_is_tuned_by_the_variable(version, configured, tmp_path):
     conditions = ("rccl", version, "MI300X", None, 2, 24, "/plug-in.so", True)
     target = NcclTarget(*conditions, bool(configured))
@@ -402,12 +396,6 @@ def test_a_library_without_the_options_is_tuned_by_the_variable(version, configu
     assert not artifact.options
     assert artifact.process["NCCL_MIN_CTAS"] == "64"
     assert target.wide_settings == {"NCCL_MIN_CTAS": "64"}
-
-
-def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
-    _, _, text = tuned(tmp_path, Simulated(), ("all_reduce", "alltoall"))
-    assert "nothing can be selected for this operation by size" in text
-    assert {rule.operation for rule in table_in(tmp_path).rules} == {"all_reduce"}
 
 
 def test_a_deadline_ends_the_search_with_the_reason(tmp_path):
