@@ -10,7 +10,7 @@ from cclmark.document.blocks import Finding
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Explanation, Footer, Imported, Trace, Verification, WrongOutput
+from cclmark.journal.schema import Explanation, Footer, Trace, Verification, WrongOutput
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.overview import measured_words, of_methods, together
@@ -25,12 +25,12 @@ PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 SLOW_LINKS = {(0, 1), (1, 0)}
 
 
-def slowed_copies(rate=1e9, header=COPIES.header):
+def slowed_copies(rate):
     """The copies with another rate of the first one."""
     first = COPIES.results[0]
     slow = figures(first, bytes_per_s=rate, flow_bytes_per_s=[rate])
     found = each(lambda one: slow if one is first else {}, COPIES)
-    return Journal(header, results=found.results, footer=COPIES.footer)
+    return Journal(COPIES.header, results=found.results, footer=COPIES.footer)
 
 
 def with_links(of_pairs, **other):
@@ -145,10 +145,10 @@ def one_unknown_median():
     return changed(COLLECTIVES, 0, converged=False, summary=unknown)
 
 
-def unsure(*traces):
+def unsure(trace):
     one = COLLECTIVES.results[0]
     summary = replace(one.summary, spread=0.5, half_width=0.5)
-    return of([replace(one, converged=False, summary=summary)], traces=traces)
+    return of([replace(one, converged=False, summary=summary)], traces=[trace])
 
 
 def without_limits(**header):
@@ -159,17 +159,6 @@ def without_limits(**header):
         if one.summary.spread < 0.1 and one.case.operation != "sendrecv"
     ]
     return of(quiet, replace(COLLECTIVES.header, **header))
-
-
-def on_devices(change):
-    """The slow copies on other devices."""
-    devices = [replace(one, **change(rank)) for rank, one in enumerate(COPIES.header.devices)]
-    return slowed_copies(header=replace(COPIES.header, devices=devices))
-
-
-def injected():
-    settings = replace(COPIES.header.settings, inject=["delay:pair=0-1"])
-    return slowed_copies(header=replace(COPIES.header, settings=settings))
 
 
 CROWDED = {"notices": [f"4 ranks share 2: {TIMES_MEAN_LITTLE}"]}
@@ -205,25 +194,19 @@ JOURNALS = {
     "skipped": each(lambda _: SKIPPED),
     "above-the-links": at("all_reduce", 512 << 20, busbw_bytes_per_s=9e11),
     "slow-copy": slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3),
-    "slow-copy-on-hosts": on_devices(lambda k: {"host": f"h{k // 2}", "index": k % 2}),
-    "slow-copy-of-the-host": on_devices(lambda _: {"runtime": "host"}),
-    **{"slow-copy-injected": injected(), "slow-pairs": slow_pairs()},
-    "swept-blocks": read_journal(H200X4 / "p2p_blocks.jsonl"),
+    "slow-pairs": slow_pairs(),
     # Runs that ended early, and parts that did.
     "no-end": of(COLLECTIVES.results[:10], footer=None),
     "interrupted": of(COLLECTIVES.results[:10], footer=STOPPED),
     "died": of(COLLECTIVES.results[:10], footer=DIED),
     "one-hung": changed(COLLECTIVES, 0, **HUNG, reason="rank 1 hung\nlong"),
-    "one-skipped": changed(COLLECTIVES, 0, **{**HUNG, "status": "skipped"}, reason="-"),
     # Nothing stands out only where something was measured, and could be compared.
     "hung-pairs": of([replace(one, **HUNG) for one in PAIRS.results], PAIRS.header),
-    "hung-copies": of([replace(one, **HUNG) for one in COPIES.transfers], COPIES.header),
     "one-pair": of([one for one in PAIRS.results if one.case.pair == (0, 1)], PAIRS.header),
     "without-limits": without_limits(links=[], relations=[]),
     # Noise: of medians, of samples, and where the command has no option for it.
     **{"noisy": noisy(), "scattered": summaries(spread=0.5)},
-    "scattered-few": summaries(spread=0.5, half_width=None),
-    **{"one-unknown": one_unknown_median(), "unsure": unsure()},
+    "one-unknown": one_unknown_median(),
     "unsure-trace": unsure(Trace("t.pftrace", "perfetto", 1)),
     # Each library's own peak is judged, however small the message that it was at.
     "libraries": LIBRARIES,
@@ -298,16 +281,3 @@ def test_runs_that_were_measured_differently_are_named():
     assert of_methods([runs[0], runs[0], *runs[3:]]) == []
     page = page_of([NamedRun(name, journal) for name, journal in runs[:2]])
     assert found[0].advice in [one.advice for _, group in page.insights for one in group]
-
-
-def test_what_another_tool_does_not_tell_is_no_difference():
-    origin = Imported("nccl-tests", "text", ranks=4, figure="a mean")
-    header = replace(with_settings(COLLECTIVES, clock="host").header, imported=origin)
-    other = Journal(header, COLLECTIVES.results)
-    assert of_methods([("a", COLLECTIVES), ("b", other)]) == []
-
-
-def test_the_footnote_of_another_librarys_reference_says_so():
-    page = page_of([NamedRun("", LIBRARIES, ReferenceNotes(shipped_references))])
-    (note,) = [it for it in page.peaks.notes if it.startswith("Reference of all_reduce · mpi")]
-    assert "NCCL 2.28.9, multicast off; differs: NCCL there, MPI here" in note

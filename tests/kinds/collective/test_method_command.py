@@ -3,7 +3,6 @@
 import pytest
 
 from cclmark.document.text import format_time_us
-from cclmark.journal.method import unusual_method
 
 ALONE = ("--timing", "blocking", "--barrier", "library", "--clock", "device")
 SWEEP = ("all_reduce", "-b", "1K", "-e", "8K", "-f", "8", "-n", "4", "-w", "1")
@@ -52,15 +51,6 @@ def test_the_clock_is_the_hosts_where_it_is_asked_for(cclmark, fake_cuda, tmp_pa
     assert "--clock: auto in the journal, host in this command" in resumed.err
 
 
-def test_figures_that_are_the_hosts_although_the_devices_were_asked_for_are_named(
-    cclmark, flagcx_env
-):
-    env = flagcx_env(FLAGCX_CLUSTER_SPLIT_LIST="2")
-    run = cclmark(*SWEEP, "--ccl", "nccl,flagcx", "-g", "4", *ALONE, env=env)
-    words = "  all_reduce · flagcx: by the host's clock: there are no times of the device"
-    assert run.out.splitlines().count(words) == 1
-
-
 # Each call of the fake library takes the host that long: many times what its devices need.
 LAUNCH_US = 40_000
 ITERATIONS = 5
@@ -105,13 +95,6 @@ def test_a_rank_that_cannot_capture_leaves_the_cost_of_a_call(cclmark, slow_laun
     assert "launches determine the time up to 256 B; device times unknown: " in run.out
 
 
-def test_the_host_has_no_graphs_to_replay(cclmark):
-    sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", "-n", "1", "-w", "0")
-    journal = cclmark(*sweep, "--timing", "auto").journal
-    assert journal.header.settings.timing == "throughput"
-    assert {(one.device, one.device_reason) for one in journal.results} == {(None, "")}
-
-
 def test_graphs_of_several_launches_hold_many_operations(cclmark, fake_cuda):
     """As nccl-tests -G does: a launch of a single operation would be timed instead."""
     run = cclmark(
@@ -149,13 +132,6 @@ def test_the_memory_of_buffers_is_in_journal_and_head(cclmark, fake_cuda, flags,
     assert all(result.verification.wrong == 0 for result in run.journal.results)
     is_said = kind != "plain" or "--memory" in flags
     assert ("\n  buffers    " in run.out) == is_said
-
-
-def test_a_version_without_an_allocator_has_plain_memory(cclmark, fake_cuda):
-    run = cclmark("all_reduce", *TWO, "--timing", "graph", env=fake_cuda.env(old=True))
-    assert memory_of(run) == "plain"
-    assert unusual_method(run.journal.header, "nccl") == ["timed by graph"]
-    assert all(result.verification.wrong == 0 for result in run.journal.results)
 
 
 @pytest.mark.parametrize(

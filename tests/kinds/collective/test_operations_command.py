@@ -55,14 +55,11 @@ def test_journal_tells_how_it_came_about(everything):
     journal = everything.journal
     header = journal.header
     assert header.command[1:] == everything.command[3:]
-    assert [device.rank for device in header.devices] == list(range(RANKS))
-    assert len({device.pid for device in header.devices}) == RANKS
-    assert {device.runtime for device in header.devices} == {"host"}
+    assert [(device.rank, device.runtime) for device in header.devices] == [
+        (rank, "host") for rank in range(RANKS)
+    ]
     assert [library.name for library in header.libraries] == ["shm"]
-    assert (header.settings.begin_bytes, header.settings.end_bytes) == (96, 768)
-    assert header.settings.factor == 8
-    assert journal.footer.exit_code == 0
-    assert journal.footer.message == ""
+    assert (journal.footer.exit_code, journal.footer.message) == (0, "")
     assert {"timing", "verification"} <= set(journal.footer.phases_s)
 
 

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
-from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import remainder_of
 from cclmark.journal.schema import Machine
 from cclmark.journal.surroundings import surroundings_changed
 from cclmark.work.cases import Sweep, UnevenPattern
 from cclmark.work.outline import differences, outline_of
-from cclmark.work.transfers import TransferPlan
 from goldens import refusal, require_outcomes
 from samples import header_of, usual_settings
 
@@ -64,16 +63,6 @@ def test_every_case_is_either_carried_over_or_still_to_be_measured(ok, given_up,
     assert set(remainder.pending) == set(range(3 * len(CASES))) - ok
     assert remainder.pending == sorted(set(remainder.pending))
     assert (remainder.carried, remainder.misplaced) == (kept, 0)
-
-
-def test_transfers_that_hung_are_tried_again():
-    transfers = list(TransferPlan(devices=2, sizes=[1024]).transfers())
-    settings = replace(SETTINGS, cycles=1)
-    results = [
-        TransferResult(at, transfers[at], status) for at, status in enumerate(("timeout", "ok"))
-    ]
-    journal = Journal(header(transfers, settings), results)
-    assert left(journal, transfers, settings).pending == [0]
 
 
 def test_what_is_not_of_its_place_is_measured_again():

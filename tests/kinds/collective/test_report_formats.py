@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
-from cclmark.document.head import device_lines
 from cclmark.document.naming import NamedRun
 from cclmark.document.placement_rows import RowCollector
 from cclmark.document.report_kind import View
@@ -74,20 +73,6 @@ def test_no_kind_imports_its_formats():
     assert not [name for name in done.stdout.split() if name.endswith(heavy)]
 
 
-def test_numa_nodes_are_named_where_all_are_known():
-    def line(*nodes):
-        devices = [
-            schema.DeviceDescription(rank, "h", "cuda", rank, "GPU", 1 << 30, numa_node=node)
-            for rank, node in enumerate(nodes)
-        ]
-        (found,) = device_lines(devices, "")
-        return found
-
-    assert "NUMA" not in line(-1, -1) + line(0, -1)
-    assert line(0, 0).endswith(", NUMA node 0")
-    assert line(0, 0, 1, 1).endswith(", NUMA nodes 0,0,1,1")
-
-
 def without_numbers():
     summary = replace(OUT.summary, p99_s=math.nan, busbw_bytes_per_s=math.inf)
     return replace(OUT, summary=summary)
@@ -126,14 +111,6 @@ def test_json_of_a_soak_holds_no_later_results():
     figures = [(one["name"], one["value"], one["limit"]) for one in drift["evidence"]]
     assert figures == [("time_us", 20.0, 10.0), ("ratio", 2.0, 1.0)]
     assert [one["status"] for one in document["cases"]] == ["ok"] * 12
-
-
-def test_json_of_an_interrupted_run_says_so_first():
-    stopped = schema.Footer("", 130, 1.0, message="interrupted")
-    text = exported_as("json", [OUT], header(planned_cases=14), stopped)
-    first, *_ = json.loads(text)["findings"]
-    assert first["severity"] == "look"
-    assert first["sentence"] == "the run ended early after 1 of 14 cases: interrupted"
 
 
 @pytest.mark.parametrize(
@@ -249,14 +226,6 @@ def test_the_sizes_are_those_of_the_settings():
     assert "minBytes 8 maxBytes 1024 step: 8(bytes)" in text(8, 1024, 8, 0.0)
 
 
-def test_a_run_that_was_fine_ends_like_one_of_nccl_tests():
-    footer = replace(SAMPLE.footer, exit_code=0, message="")
-    text = exported_as("nccl-tests", [OUT, IN], footer=footer)
-    concluded = "# Collective test concluded: all_reduce_perf (cclmark 0.1.0, nccl)\n#\n\n"
-    assert text.endswith(concluded)
-    assert "# error" not in text
-
-
 def test_numbers_give_up_decimals_before_they_outgrow_their_column():
     """Expected texts come from nccl-tests' own getFloatStr, compiled."""
     for value, expected in (
@@ -265,14 +234,6 @@ def test_numbers_give_up_decimals_before_they_outgrow_their_column():
         *((1234567.0, " 1e+06"), (12345678.0, "1.2e+07"), (float("nan"), "   nan")),
     ):
         assert fit(value, len(expected)) == expected
-
-
-@pytest.mark.parametrize("name", ["flagcx", "hccl"])
-def test_the_placement_that_is_shown_is_named(name):
-    text = exported_as(name, [one for one in SAMPLE.results[:6] if one.case.in_place])
-    comments = [line for line in text.splitlines() if line[0] == "#"]
-    # A notice of the run precedes it.
-    assert comments[1] == "# all_reduce float32 sum in-place, nccl, 4 ranks"
 
 
 OF_OTHER = [replace(one, case=replace(one.case, operation="alltoallv")) for one in (OUT, OUT_NEXT)]
@@ -300,12 +261,3 @@ def test_rows_of_placements(results, expected):
     collector = RowCollector()
     found = [*map(collector.add, results), collector.finish()]
     assert [[(row.out_of_place, row.in_place) for row in rows] for rows in found] == expected
-
-
-def test_a_row_has_the_figures_of_the_placement_that_has_some():
-    collector, unmeasured = RowCollector(), replace(OUT, status="skipped", summary=None)
-    collector.add(unmeasured)
-    (row,) = collector.add(IN)
-    assert (row.summary, row.results) == (IN.summary, (unmeasured, IN))
-    (row,) = RowCollector(single=True).add(unmeasured)
-    assert row.summary is None
