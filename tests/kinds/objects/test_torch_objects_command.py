@@ -78,14 +78,6 @@ def test_missing_calls_are_measured_later(two, cut):
     assert 90 < results[1].call.size_bytes <= 100
 
 
-def test_a_rank_that_hangs_is_named(two):
-    run = two(
-        "-e", "64", "--only", "flag,gather", "--inject", "hang:rank=1,case=1", *waits(3), code=4
-    )
-    assert [one.call.operation for one in run.journal.of(ObjectResult)] == ["flag"]
-    assert "gather_object 64 B with gloo" in run.message
-
-
 @pytest.fixture
 def of_fake(cclmark, torch, tmp_path):
     """Runs calls with a backend that has known faults."""

@@ -1,7 +1,6 @@
 """``cclmark predict --model``."""
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -103,17 +102,6 @@ def test_published_steps_are_predicted_better_than_by_the_same_utilization(cclma
     assert "rank correlation" in run.out
     page = cclmark("report", run.journal_path, "-O", "page.html")
     assert "step-by-gpus" in (page.directory / "page.html").read_text()
-
-
-def test_formats_have_the_same_figures(cclmark):
-    arguments = (*JOB, "--gpus", "8,64")
-    rows = [*csv.DictReader(cclmark(*arguments, "--format", "csv").out.splitlines())]
-    results = json.loads(cclmark(*arguments, "--format", "json").out)["steps"]
-    assert len(rows) == len(results) == 4
-    for row, one in zip(rows, results, strict=True):
-        step = one["step"]
-        whole = step["compute_s"] + step["bubble_s"] + step["exposed_s"]
-        assert float(row["step_ms"]) == pytest.approx(whole * 1e3)
 
 
 def test_a_calibrated_rate_gives_the_measured_step(tmp_path):
