@@ -141,18 +141,6 @@ def test_cycles_repeat_the_sweep(cclmark):
     assert [result.cycle for result in results] == [0] * 4 + [1] * 4 + [2] * 4
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "reason"),
-    [("--timing", "graph", "graph"), ("-m", "3", "does not support groups of operations")],
-)
-def test_what_host_devices_cannot_do_is_skipped_with_the_reason(cclmark, option, value, reason):
-    sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
-    run = cclmark(*sweep, option, value, code=3)
-    assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
-    assert all(reason in result.reason for result in run.journal.results)
-    assert run.journal.results[0].reason in run.out
-
-
 def test_two_runs_at_once_do_not_meet(background):
     arguments = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-n", "20", "-w", "1")
     runs = [background(*arguments) for _ in range(2)]

@@ -13,7 +13,6 @@ from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import remainder_of
 from cclmark.journal.schema import Machine
-from cclmark.journal.surroundings import surroundings_changed
 from cclmark.work.cases import Sweep, UnevenPattern
 from cclmark.work.outline import differences, outline_of
 from goldens import refusal, require_outcomes
@@ -104,14 +103,3 @@ def test_the_matrices_of_alltoallv_are_part_of_the_plan():
     other = sweep(operations=["alltoallv"], uneven=UnevenPattern(weights=((1.0, 0.0), (0.0, 1.0))))
     assert [case.size_bytes for case in one] == [case.size_bytes for case in other]
     assert "matrices" in differences(outline_of(one, 2, 2), outline_of(other, 2, 2))[0]
-
-
-def test_what_changed_on_the_machine():
-    there, here = header(CASES), header(CASES)
-    assert surroundings_changed(there, here) == []
-    here.machine.kernel = "6.9"
-    here.environment = {"NCCL_ALGO": "Ring"}
-    assert surroundings_changed(there, here) == [
-        "kernel: 6.8 before, 6.9 now",
-        "NCCL_ALGO: not set before, Ring now",
-    ]

@@ -288,18 +288,6 @@ def test_values_are_dropped_for_their_own_figures_only():
     assert rounds == {6: 3, 8: 6, 11: 3, 64: 6}
 
 
-def test_the_spread_is_that_of_one_time_whatever_rounds_have_in_common():
-    draw = random.Random(1)
-    rounds = []
-    for _ in range(200):
-        common = draw.gauss(0, 0.5)
-        rounds.append({(value, 0): math.exp(common + draw.gauss(0, 0.01)) for value in range(5)})
-        rounds[-1][draw.randrange(5), 0] *= draw.choice((1, 1, 1, 3))
-    spread = bisection.round_spread(rounds, 0)
-    assert spread.deviation == pytest.approx(0.01, rel=0.25)
-    assert bisection.round_spread(rounds[:1], 0) is None
-
-
 @pytest.mark.simulated
 @pytest.mark.parametrize("curve", [plateau, two_peaks, exhaustive(peak)])
 def test_the_share_is_kept_in_spite_of_noise(curve):

@@ -3,19 +3,17 @@
 import re
 
 import pytest
-from msgspec.structs import replace
 from tunings import KIB, MIB, case_of, request_of
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation, Summary
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, TrialTimes
-from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentTuning
-from cclmark.launch.launching import Starts, starts_of
+from cclmark.launch.launching import starts_of
 from cclmark.launch.request import Outcome
-from cclmark.work.variants import COMMUNICATOR, DEFAULT, PROCESS
+from cclmark.work.variants import COMMUNICATOR, PROCESS
 from commands import completed
 from simulated_trials import SimulatedTrials, text_of
 
@@ -250,26 +248,6 @@ def test_the_search_has_a_share_of_a_budget_that_is_short_or_of_unknown_use(tmp_
     assert not result.is_search_complete
     result, _ = tuned(tmp_path / "unknown", Timed(monkeypatch, is_known=False), budget_s=100)
     assert 62 < result.search_s < 62 + 44  # a round of the search takes 44 s
-
-
-def test_the_times_of_processes_and_of_communicators_are_told_apart():
-    def expected_s(starts, *rounds, creation_s=0.0):
-        """After rounds of so many processes, communicators, and seconds beside one trial."""
-        costs, trial = TrialCosts(), Trial(DEFAULT, 0, case_of("all_reduce", KIB), "search")
-        result = replace(measured(trial), duration_s=1.0)
-        for processes, communicators, overhead_s in rounds:
-            own = Starts(processes, communicators)
-            costs.add_round(overhead_s + 1.0, [result], own, creation_s)
-        return costs.expected_s([], Starts(*starts))
-
-    known = expected_s((3, 3), (1, 4, 10.0), creation_s=6.0)
-    assert known == pytest.approx(3 * (4 + 1.5))
-    assert expected_s((1, 8), (1, 4, 10.0), creation_s=6.0) == pytest.approx(4 + 8 * 1.5)
-    rounds = ((1, 14, 16.0), (1, 14, 99.0), (2, 8, 12.0), (1, 14, 15.0), (1, 6, 7.0))
-    assert expected_s((3, 3), *rounds) == pytest.approx(3 * (2 + 1))
-    # Noise must not make a part negative.
-    assert expected_s((3, 3), (1, 14, 5.0), (1, 4, 6.0)) == pytest.approx(3 * 6)
-    assert expected_s((3, 3), (1, 14, 90.0), (1, 2, 2.0)) == pytest.approx(3 * 1)
 
 
 def test_a_failure_of_the_default_ends_the_run(tmp_path, monkeypatch):

@@ -338,15 +338,6 @@ def test_calls_that_cost_more_next_to_a_rule_withdraw_the_rules_that_cause_it(tm
     assert any("without a rule, takes more time" in each.reason for each in one.proof.dropped)
 
 
-def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
-    result, one, text = tuned(tmp_path, LaunchBound(costly_bytes=8 * KIB))
-    size, ratio = one.calls_outside
-    assert size < 16 * MIB
-    assert ratio.ratio == pytest.approx(1.2 ** (4 / 5), rel=0.05)  # four of five sizes
-    assert "whose time launches determine: a call costs +" in text
-    assert result.files
-
-
 def test_what_did_not_run_or_fails_is_not_deployed(tmp_path):
     class Unavailable(Simulated):
         """The library refuses the choice of every table, and runs its own with more channels."""
