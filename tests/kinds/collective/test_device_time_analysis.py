@@ -7,9 +7,7 @@ import pytest
 from cclmark.analysis.summary import (
     SHARE_OF_COMPARED_LAUNCHES,
     converged,
-    is_launch_bound,
     judged_summary,
-    largest_launch_bound,
     launches_determine,
 )
 from cclmark.document.case_fields import CASE_FIELDS
@@ -64,13 +62,6 @@ def test_the_device_is_judged_where_launches_determine_the_time():
     assert not converged(bound)
     assert judged_summary(other).time_s == pytest.approx(9e-6)
     assert converged(other)
-
-
-def test_the_largest_launch_bound_case():
-    known, unknown = result(9.0, 5.7, size_bytes=64), result(9.0, size_bytes=256, reason="none")
-    assert not is_launch_bound(result(9.0))
-    assert largest_launch_bound([known, unknown, result(9.0, size_bytes=1024)]) is unknown
-    assert largest_launch_bound([result(9.0)]) is None
 
 
 def test_a_device_time_that_did_not_converge_is_named():

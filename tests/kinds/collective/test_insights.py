@@ -22,7 +22,6 @@ from reports import headline_of, insights_on
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
-SLOW_LINKS = {(0, 1), (1, 0)}
 
 
 def slowed_copies(rate):
@@ -31,25 +30,6 @@ def slowed_copies(rate):
     slow = figures(first, bytes_per_s=rate, flow_bytes_per_s=[rate])
     found = each(lambda one: slow if one is first else {}, COPIES)
     return Journal(COPIES.header, results=found.results, footer=COPIES.footer)
-
-
-def with_links(of_pairs, **other):
-    """The copies with one link changed. ``of_pairs``: of both directions of DEV0 and DEV1."""
-    relations = [
-        replace(one, **(of_pairs if (one.first, one.second) in SLOW_LINKS else other))
-        for one in COPIES.header.relations
-    ]
-    return replace(COPIES.header, relations=relations)
-
-
-def with_rates(rate):
-    """The copies between DEV0 and DEV1 at another rate."""
-
-    def change(one):
-        is_slow = one.transfer.scope == "pairs" and one.transfer.flows[0] in SLOW_LINKS
-        return figures(one, flow_bytes_per_s=[rate]) if is_slow and one.summary else {}
-
-    return each(change, COPIES).results
 
 
 def changed(journal, at, **changes):
@@ -224,23 +204,6 @@ def test_statements_about_a_run(name):
     for one in found:
         lines += [f"{one.severity}: {one.sentence}", *([f"  {one.advice}"] * bool(one.advice))]
     require_golden(f"texts/run-{name}.txt", "\n".join([*lines, ""]))
-
-
-def test_the_fastest_copies_by_kind_and_limit_of_their_links():
-    half = {"limit_bytes_per_s": 225e9}
-    of_limits = "200.0 to 396.1 GB/s, the fastest 88% of its limit."
-    of_kinds = "395.9 to 396.1 GB/s over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS."
-    for header, rate, words in (
-        (with_links({"kind": "SYS", "limit_bytes_per_s": 0.0}), 2e8, of_kinds),
-        # The links are unknown, and the pairs have little in common.
-        (replace(COPIES.header, relations=[]), 2e8, "395.9 GB/s (the median of 12 pairs)."),
-        # The limit is that of the fastest pair, not of the first one.
-        (with_links(half), 2e11, of_limits),
-        (with_links(half, limit_bytes_per_s=0.0), 2e11, "200.0 to 396.1 GB/s."),
-    ):
-        assert headline_of(Journal(header, results=with_rates(rate))) == (
-            f"The fastest copies between two devices (CE, write, 512 MiB) run at {words}"
-        )
 
 
 def test_what_several_runs_say_alike_is_said_once():

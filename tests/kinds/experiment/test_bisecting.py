@@ -207,17 +207,6 @@ def late_peak(value, size):
     return {4: 0.995}.get(value, 1.0 if value >= 40 else 0.8)
 
 
-def test_the_neighbours_of_the_result_are_measured_and_may_become_the_best_one():
-    found, _ = run(plateau)
-    assert found.value == 20
-    assert set(range(20 - bisection.NEIGHBOURS, 20 + bisection.NEIGHBOURS + 1)) <= set(found.curve)
-    assert found.curve[19][0].ratio == pytest.approx(0.95)
-    # One that is not in the grid, while the result does not keep the share of it.
-    found, _ = run(lambda value, _: 1.0 if value == 21 else min(0.9, 0.9 * value / 20), noise=0.001)
-    assert found.value == 21
-    assert found.curve[20][0].ratio == pytest.approx(0.9, abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("curve", "sizes", "value", "elsewhere"),
     [
@@ -274,18 +263,6 @@ def test_decisions_are_right(noise, outliers):
             claimed = found.below if share >= 0.99 else found.above
             wrong += any(value < 20 for value in claimed)
     assert wrong <= 0.05 * 2 * trials
-
-
-def test_values_are_dropped_for_their_own_figures_only():
-    """A value between two that are certainly too slow is measured until it is decided."""
-
-    def curve(value, _):
-        return {8: 0.9905}.get(value, min(1, value / 60))
-
-    found, batches = run(curve, noise=0.003, keep=0.99, most=7)
-    rounds = {at: sum((at, 0) in one.cells for one in batches[:6]) for at in (6, 8, 11, 64)}
-    assert {6, 11} <= set(found.below)
-    assert rounds == {6: 3, 8: 6, 11: 3, 64: 6}
 
 
 @pytest.mark.simulated

@@ -11,7 +11,7 @@ from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.options.case_request import check_config
 from cclmark.options.groups import CommunicatorOptions
-from cclmark.options.varied import check_options_of, check_settings, scope_of
+from cclmark.options.varied import check_options_of, check_settings
 from cclmark.work.cases import Case
 from cclmark.work.library_settings import options_of, settings_of
 from cclmark.work.variants import COMMUNICATOR, Assignment, Variant, parse_vary
@@ -32,17 +32,6 @@ def no_variables_of_nccl(monkeypatch):
 
 def option(name, value):
     return Assignment(f"config.{name}", value, COMMUNICATOR)
-
-
-def test_options_are_no_variables():
-    variant = Variant((option("minCTAs", "8"), Assignment("NCCL_PROTO", "LL", COMMUNICATOR)))
-    assert variant.options == {"minCTAs": "8"}
-    assert variant.variables(COMMUNICATOR) == {"NCCL_PROTO": "LL"}
-    assert variant.process == ()
-    assert variant.describe() == "config.minCTAs=8 NCCL_PROTO=LL"
-    # An option takes effect in a new communicator of the same process.
-    assert scope_of("nccl", "config.minCTAs") == "communicator"
-    assert scope_of("nccl", "NCCL_MIN_CTAS") == "process"
 
 
 def test_the_options_of_a_library_are_those_of_its_file():

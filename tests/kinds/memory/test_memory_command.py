@@ -114,16 +114,6 @@ def test_what_the_library_takes_is_attributed_to_its_stages(on_fakes):
     assert "computed: 96 MiB for a connection of all 24 channels" in text
 
 
-def test_memory_that_is_not_given_back_is_reported(on_fakes):
-    run = on_fakes("all_reduce", NCCL_KEEPS="1", env={"NCCL_BUFFSIZE": str(MIB)})
-    for result in run.journal.results:
-        assert device_bytes(result)["communicator destroyed"] == -FIRST_USE
-    assert "gives 20 MiB back; 100 MiB remain until the process exits" in run.out
-    # Settings of the library are compared.
-    assert "NCCL_BUFFSIZE is 1 MiB (set); computed: 24 MiB" in run.out
-    assert {result.channels.collective for result in run.journal.results} == {24}
-
-
 def test_sizes_share_a_communicator(on_fakes):
     run = on_fakes("broadcast", "-b", "4M", "-e", "16M", "-f", "4", "-c", "0")
     results = by_rank(run)

@@ -68,16 +68,6 @@ def test_without_a_check_nothing_is_compared_and_a_fault_without_effect_is_repor
     assert "no output of rank 1 was corrupted" in run.err
 
 
-def test_missing_calls_are_measured_later(two, cut):
-    sizes = ("-b", "100", "-e", "100", "--content", "numbers", "--only", "flag,gather")
-    first = two(*sizes)
-    results = two(*sizes, "--resume", cut(first, 2)).journal.of(ObjectResult)
-    assert [one.index for one in results] == [0, 1]
-    assert results[0] == first.journal.of(ObjectResult)[0]
-    assert [one.call.content for one in results] == ["flag", "numbers"]
-    assert 90 < results[1].call.size_bytes <= 100
-
-
 @pytest.fixture
 def of_fake(cclmark, torch, tmp_path):
     """Runs calls with a backend that has known faults."""

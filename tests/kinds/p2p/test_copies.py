@@ -97,14 +97,6 @@ def test_a_deviation_says_which_way_is_good(value, usual, lower_is_better, text)
     assert relative(value, usual, lower_is_better=lower_is_better) == text
 
 
-def test_a_faster_pair_is_noted_and_not_worth_a_look():
-    kinds = {one.severity for one in insights_on(COPIES) if "lower, better" in one.sentence}
-    assert kinds == {"note"}
-    slow = [one for one in insights_on(slowed()) if "lower, worse" in one.sentence]
-    assert {one.severity for one in slow} == {"look"}
-    assert any("(67% lower, worse)" in one.sentence for one in slow)
-
-
 def test_no_pair_stands_out_where_times_say_little():
     journal = slowed()
     crowded = replace(journal.header, notices=[CROWDED])

@@ -110,18 +110,6 @@ def test_a_ping_pong_is_half_of_its_round_trip():
     assert summary.algbw_bytes_per_s == pytest.approx(1e9)
 
 
-@given(
-    st.lists(st.floats(0.99, 1.01), min_size=11, max_size=20),
-    st.floats(1.2, 100.0),
-    st.floats(1e-9, 1e9),
-)
-def test_one_that_is_far_from_the_others_is_an_outlier_in_any_unit(near, factor, scale):
-    values = [value * scale for value in near] + [factor * scale]
-    usual, places = outliers(values)
-    assert places[-1:] == [len(near)]
-    assert min(values) * 0.999 <= usual <= max(values)
-
-
 # Between them lie 2 %.
 NEAR = [1.0, 1.02, 0.98, 1.01, 0.99, 1.015, 0.985, 1.0, 1.02, 0.98, 1.005]
 
@@ -213,14 +201,6 @@ def test_disturbance(alone, beside, ratio):
         *(result(case(), **{"time_s": 1.0, **it}) for it in (alone, beside))
     )
     assert found == (None if ratio is None else pytest.approx(ratio))
-
-
-def test_pairs_at_once_are_told_with_the_ratios_that_allowed_it():
-    ratios = (0.99, 1.01, 1.02)
-    beside = [result(case((0, 2)), beside=1, at_once_ratio=one) for one in ratios]
-    found = figures.at_once([result(case()), *beside])
-    assert (found.kept, found.median_ratio, found.worst_ratio) == (3, 1.01, 1.02)
-    assert figures.at_once([result(case())]) is None
 
 
 @given(st.integers(1, 60), st.integers(2, 8))

@@ -70,19 +70,6 @@ def test_corruption_in_any_division_is_found(cclmark):
     assert "in 4 calls: rank 1: 1 element, first at index 3" in run.out
 
 
-def test_missing_messages_are_measured_later(cclmark, cut):
-    """Also operations that are waited for."""
-    command = (*FOUR, "--timing", "blocking")
-    first = cclmark(*command)
-    assert {row.summary.clock for row in rows_of(first) if row.summary} == {"host"}
-    part = cut(first, 2)
-    run = cclmark(*command, "--resume", part)
-    assert [one.index for one in run.journal.of(PieceResult)] == [0, 1]
-    assert run.journal.of(PieceResult)[0] == first.journal.of(PieceResult)[0]
-    other = cclmark(*command, "--pieces", "5", "--resume", part, code=2)
-    assert "pieces (--pieces)" in other.err
-
-
 @pytest.mark.usefixtures("torch")
 def test_buckets_have_the_defaults_of_ddp():
     """As far as the installed torch has names for them."""

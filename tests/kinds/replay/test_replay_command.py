@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import sys
 from functools import partial
 from pathlib import Path
@@ -13,8 +12,6 @@ from cclmark.kinds.registry import read_journal
 from cclmark_programs.replay.figures import summaries_of_replays
 from cclmark_programs.replay.request import chosen_of
 from cclmark_programs.replay.result import ReplayResult
-from commands import wait_until
-from patience import waits
 from places import TESTS
 from refusals import require_refusals
 from samples import edited
@@ -24,7 +21,6 @@ TRACES = TESTS / "traces"
 STEPS = 12
 FAST = ("-n", "3", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")
-SOON_S = 20.0
 SLOW_S = 0.01
 
 
@@ -283,25 +279,6 @@ def test_libraries_are_compared(cclmark, flagcx_env, profiled):
     assert "  flagcx  " in run.out
     _, other = summaries_of_replays(results_of(run))
     assert other.ratio.ratio > 0
-
-
-def test_a_rank_that_is_killed_ends_the_run(background, traced, no_leaks):
-    """In the second round, whose ranks are new processes; each step takes at least 50 ms."""
-    slow = ("-n", "20", "-w", "1", "--gaps", "drop", "--inject", "delay:rank=1,ms=50")
-    run = background("replay", traced, *slow, "--rounds", "3", *waits(30))
-    first = {*run.wait_for_ranks(results=1)}
-    wait_until(lambda: len({*run.workers()} - first) == 2, "the ranks of the second round exist")
-    pids = sorted({*run.workers()} - first)
-    run.wait_for_phase(1, "timing")
-    run.signal(pids[1], signal.SIGKILL)
-    ended = run.finish(SOON_S, code=4)
-    killed = rf"rank 1 \(host:1, pid {pids[1]}\) was killed by SIGKILL during timing of .*round 2"
-    assert re.search(killed, ended.message)
-    journal = ended.journal
-    assert journal.footer.exit_code == 4
-    found = [(one.replay.round, one.status, len(one.span_s[0])) for one in journal.of(ReplayResult)]
-    assert found == [(0, "ok", 20)]
-    assert re.search(killed, ended.out)
 
 
 def test_bad_input_is_told(tag, tmp_path, traced, tmp_path_factory):

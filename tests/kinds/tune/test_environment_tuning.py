@@ -5,7 +5,6 @@ import re
 import pytest
 from tunings import KIB, MIB, case_of, request_of
 
-from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation, Summary
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, TrialTimes
 from cclmark.kinds.experiment.result import TrialResult
@@ -86,16 +85,6 @@ def test_a_gain_is_deployed_in_fresh_processes(tmp_path):
     assert "  default 2048; costs host memory" in text
     assert f"use: . {file}" in text
     assert text.count("copies") == 2 * len(SIZES)
-
-
-def test_nothing_beats_the_default(tmp_path):
-    (tmp_path / "t").mkdir()
-    result, text = tuned(tmp_path, Simulated(lambda *_: 1e-5))
-    assert (result.variables, result.files) == ({}, [])
-    assert not (tmp_path / "t").exists()  # so that the command can be repeated
-    assert "nothing beats the default" in text
-    assert f"12 combinations of {INLINE}, {STREAM}" in text
-    assert "s, no proof\n" in text
 
 
 def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_path):
@@ -182,16 +171,6 @@ def test_what_fails_is_reported_and_in_the_proof_not_deployed(tmp_path):
     result, text = tuned(tmp_path / "search", simulated)
     assert result.files
     assert f"failed     {STREAM}=131072" in text
-
-
-def test_variables_of_the_user_are_named_in_the_file(tmp_path):
-    tuned(tmp_path, Simulated(flat), environment={STREAM: "4M"})
-    text = (tmp_path / "t" / ENVIRONMENT_FILE).read_text()
-    assert f"# measured with {STREAM}=4M, which this file does not set\n" in text
-    assert f"export {STREAM}" not in text
-    assert f"export {INLINE}=" in text
-    with pytest.raises(UsageError, match="not one printable line"):
-        tuned(tmp_path / "escape", Simulated(flat), environment={STREAM: "4M\x1b"})
 
 
 class Timed(Simulated):
