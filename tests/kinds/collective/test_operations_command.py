@@ -141,15 +141,6 @@ def test_cycles_repeat_the_sweep(cclmark):
     assert [result.cycle for result in results] == [0] * 4 + [1] * 4 + [2] * 4
 
 
-def test_two_runs_at_once_do_not_meet(background):
-    arguments = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-n", "20", "-w", "1")
-    runs = [background(*arguments) for _ in range(2)]
-    journals = [run.finish(code=0).journal for run in runs]
-    assert [len(one.results) for one in journals] == [10, 10]
-    pids = [{device.pid for device in one.header.devices} for one in journals]
-    assert not pids[0] & pids[1]
-
-
 @pytest.mark.parametrize("operation", ["all_reduce", "alltoall"])
 def test_corruption_is_found_where_it_was_put(cclmark, operation):
     fault = ("--inject", "corrupt:rank=1,index=5")

@@ -267,20 +267,6 @@ def test_options_of_the_communicators_are_varied(on_fakes, profiled):
     assert ("config.maxCTAs=4", "ok") not in found
 
 
-def test_libraries_are_compared(cclmark, flagcx_env, profiled):
-    """Both are measured and checked in each round."""
-    words = ("--gaps", "drop", "--rounds", "2", "--ccl", "nccl,flagcx")
-    run = cclmark("replay", profiled, *FAST, *words, env=flagcx_env())
-    found = [(one.replay.round, one.replay.ccl, one.status) for one in results_of(run)]
-    assert sorted(found) == [(n, name, "ok") for n in (0, 1) for name in ("flagcx", "nccl")]
-    assert {one.verification.wrong for one in results_of(run)} == {0}
-    assert {len(values) for one in results_of(run) for values in one.span_s} == {3}
-    assert "  nccl (default)" in run.out
-    assert "  flagcx  " in run.out
-    _, other = summaries_of_replays(results_of(run))
-    assert other.ratio.ratio > 0
-
-
 def test_bad_input_is_told(tag, tmp_path, traced, tmp_path_factory):
     """The ranks of DIFFERING differ in their calls, which takes long to find for many ranks: a
     wrong number of devices is reported before.

@@ -4,10 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark.document.reference_notes import ReferenceNotes
-from cclmark.journal.journal_file import Journal
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference import Reference, Source
-from cclmark.report.exports import replayed
 from cclmark.work.computations import Compute
 from cclmark.work.profiled import ProfiledOperation
 from cclmark.work.variants import DEFAULT
@@ -16,7 +14,7 @@ from cclmark_programs.replay.document import beside_references, fit_notice
 from cclmark_programs.replay.figures import ReplaySummary
 from cclmark_programs.replay.plan import OriginalStep, Replay
 from cclmark_programs.replay.request import chosen_of, computes_for, fit_plan, others_of
-from cclmark_programs.replay.result import ReplayedOperation, ReplayResult
+from cclmark_programs.replay.result import ReplayedOperation
 from cclmark_programs.replay.run import TrafficFit
 from places import RESULTS
 
@@ -202,16 +200,6 @@ def test_groups_are_compared_with_references_for_as_many_devices():
     assert "if 1 of 1 operation of group 1 (2 of 4 ranks) ran at reference bandwidth" in part
     assert "at most 7.3 % (0.732 ms) less" in part
     assert "2 × H200" in part
-
-
-def test_a_table_has_the_gain_at_reference_bandwidth():
-    one = Replay(DEFAULT, 0, "nccl", 4, "p.jsonl", "", 1, 1, "keep")
-    times = {"span_s": [[0.01]] * 4, "communication_s": [[0.001]] * 4}
-    called = [called_once(0, 4)]
-    journal = Journal(HEADER, [ReplayResult(0, one, "ok", operations=called, **times)])
-    for references, is_compared in ((REFERENCES, True), ([], False)):
-        text = "".join(replayed(journal, "table", references=lambda _, found=references: found))
-        assert ("operation of group 0 ran at reference bandwidth" in text) == is_compared
 
 
 @pytest.mark.parametrize("other", [{"name": "NVIDIA A100"}, {"host": "elsewhere"}])

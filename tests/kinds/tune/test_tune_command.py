@@ -72,28 +72,6 @@ def test_invalid_requests(refusals, fakes, flagcx_env, tmp_path):
     refusals("refused.txt", {**flagcx_env(), **fakes()})
 
 
-OWN_LIBRARY = """
-name = "own"
-shape = "nccl"
-devices = ["cuda"]
-prefix = "nccl"
-files = ["{file}"]
-[types]
-float32 = 7
-[reductions]
-sum = 0
-"""
-
-
-def test_libraries_without_known_settings_are_not_tuned(cclmark, fakes, fake_cuda, tmp_path):
-    file = tmp_path / "own.toml"
-    file.write_text(OWN_LIBRARY.format(file=fake_cuda.nccl))
-    own = ("--ccl", "own", "--ccl-file", file, "-g", "2")
-    refused = cclmark("tune", "all_reduce", *own, env=fakes(), code=3)
-    assert "cclmark tune has nothing to try for own" in refused.message
-    assert refused.written() == ["own.toml"]
-
-
 @pytest.mark.parametrize(
     ("name", "operation", "files"),
     [

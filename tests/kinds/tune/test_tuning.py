@@ -8,23 +8,26 @@ import msgspec
 import pytest
 from tunings import KIB, MIB, case_of, is_tuned, request_of
 
+from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import TrialTimes
 from cclmark.kinds.tune import open_mpi_rules, table_file
 from cclmark.kinds.tune.plan import Choice
 from cclmark.kinds.tune.request import _with_middles, check_directory
+from cclmark.kinds.tune.result import OperationResult, Proof, Proven, RulesResult
+from cclmark.kinds.tune.search import Rule
 from cclmark.kinds.tune.targets import (
     RULES_FILE,
     TABLE_FILE,
     NcclTarget,
     OpenMpiTarget,
 )
-from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, Budget, RulesTuning
+from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, Budget, RulesTuning, measure_sm_cost
 from cclmark.launch.request import Outcome
 from cclmark.work.variants import REGISTRATION
 from commands import completed
-from simulated_trials import SimulatedTrials, text_of
+from simulated_trials import SimulatedTrials, stored_document, text_of
 
 _read_table = cache(table_file.read)  # most trials have the same one
 
@@ -470,3 +473,21 @@ def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
     assert one.mean_gain > 1.3
     assert "recursive_doubling" in text
     assert "NCCL_MIN_CTAS" not in text
+
+
+def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
+    product = "cuBLASLt, which multiplies matrices on CUDA devices (pip install nvidia-cublas"
+    message = f"rank 0 (cuda:0) failed\n  {product}\x1b), cannot be loaded\n  another line"
+    monkeypatch.setattr(
+        "cclmark.kinds.tune.tuning.measure_beside", lambda *_: ([], Outcome(3, message))
+    )
+    one = OperationResult(case_of("all_reduce", MIB), choices={1: Choice("ring", "simple", 2)})
+    gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)
+    one.proof = Proof([Proven(Rule(0, MIB, 1), gain, 0.001, {MIB: gain})], [])
+    result = RulesResult(7, operations=[one])
+    cost = measure_sm_cost(None, {"all_reduce": [one.case]}, result, tmp_path, 64)
+    result = msgspec.structs.replace(result, is_complete=True, sm_cost=cost)
+    (finding,) = [one for one in stored_document(result).findings if one.id == "sm-cost"]
+    assert finding.severity == "unknown"
+    failed = f"rank 0 (cuda:0) failed: {product}\\x1b), cannot be loaded"
+    assert finding.sentence == f"SM cost: not measured: {failed}"
