@@ -10,7 +10,7 @@ from cclmark.document.blocks import Finding
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Explanation, Footer, Trace, Verification, WrongOutput
+from cclmark.journal.schema import Explanation, Footer, Verification, WrongOutput
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.overview import measured_words, of_methods, together
@@ -48,8 +48,8 @@ LIBRARIES = read_journal(H200X4 / "libraries.jsonl")
 WRONG = Verification(wrong=3, findings=[WrongOutput(1, 3, 0, "1", "2")])
 
 
-def of(results, header=COLLECTIVES.header, footer=COLLECTIVES.footer, traces=()):
-    return Journal(header, list(results), footer=footer, traces=list(traces))
+def of(results, header=COLLECTIVES.header, footer=COLLECTIVES.footer):
+    return Journal(header, list(results), footer=footer)
 
 
 def each(change, journal=COLLECTIVES):
@@ -108,7 +108,7 @@ def noisy():
     return each(change)
 
 
-def faster(least_bytes=0, most_bytes=1 << 40):
+def faster():
     """The all-reduces, a fifth faster than they were."""
 
     def change(one):
@@ -116,19 +116,7 @@ def faster(least_bytes=0, most_bytes=1 << 40):
         return figures(one, busbw_bytes_per_s=rate, time_s=time_s)
 
     found = [one for one in COLLECTIVES.results if one.case.operation == "all_reduce"]
-    sizes = [one for one in found if least_bytes <= one.case.size_bytes <= most_bytes]
-    return of(each(change, of(sizes)).results, footer=None)
-
-
-def one_unknown_median():
-    unknown = replace(COLLECTIVES.results[0].summary, half_width=10.0, spread=0.5)
-    return changed(COLLECTIVES, 0, converged=False, summary=unknown)
-
-
-def unsure(trace):
-    one = COLLECTIVES.results[0]
-    summary = replace(one.summary, spread=0.5, half_width=0.5)
-    return of([replace(one, converged=False, summary=summary)], traces=[trace])
+    return of(each(change, of(found)).results, footer=None)
 
 
 def without_limits(**header):
@@ -161,7 +149,7 @@ WITH_REFERENCES = {
     "dip": at("all_reduce", 128 << 20, busbw_bytes_per_s=busbw("all_reduce", 128 << 20) / 2),
     "slow-rank": slow_rank(),
     "below-the-links": read_journal(H200X4 / "runs" / "ctas8.jsonl"),
-    **{"above-the-reference": faster(), "small-messages": faster(most_bytes=128)},
+    "above-the-reference": faster(),
     "crowded": without_limits(links=[], relations=[], **CROWDED),
 }
 JOURNALS = {
@@ -184,10 +172,8 @@ JOURNALS = {
     "hung-pairs": of([replace(one, **HUNG) for one in PAIRS.results], PAIRS.header),
     "one-pair": of([one for one in PAIRS.results if one.case.pair == (0, 1)], PAIRS.header),
     "without-limits": without_limits(links=[], relations=[]),
-    # Noise: of medians, of samples, and where the command has no option for it.
+    # Noise: of medians, and of samples.
     **{"noisy": noisy(), "scattered": summaries(spread=0.5)},
-    "one-unknown": one_unknown_median(),
-    "unsure-trace": unsure(Trace("t.pftrace", "perfetto", 1)),
     # Each library's own peak is judged, however small the message that it was at.
     "libraries": LIBRARIES,
     "two-libraries": read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"),

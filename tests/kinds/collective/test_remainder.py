@@ -96,10 +96,3 @@ def test_an_older_journal_shows_its_plan_by_what_was_measured():
         left(journal)
     with pytest.raises(UsageError, match="cases: 6 in the journal, 4 in this command"):
         left(Journal(header(CASES, old=True)), sweep(sizes=[64, 128]))
-
-
-def test_the_matrices_of_alltoallv_are_part_of_the_plan():
-    one = sweep(operations=["alltoallv"], uneven=UnevenPattern(weights=((0.0, 1.0), (1.0, 0.0))))
-    other = sweep(operations=["alltoallv"], uneven=UnevenPattern(weights=((1.0, 0.0), (0.0, 1.0))))
-    assert [case.size_bytes for case in one] == [case.size_bytes for case in other]
-    assert "matrices" in differences(outline_of(one, 2, 2), outline_of(other, 2, 2))[0]

@@ -164,18 +164,6 @@ def test_rows_match_the_regular_expression_that_scripts_use():
     assert (float(matches[1][8]), float(matches[1][12])) == (19.82, 19.55)
 
 
-def rows_of_nccl_tests(text):
-    return [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
-
-
-def test_one_placement_only_leaves_the_other_na_and_nothing_measured_is_no_bandwidth():
-    rows = rows_of_nccl_tests(exported_as("nccl-tests", [OUT, OUT_NEXT]))
-    assert [row[9:] for row in rows] == [["N/A"] * 4] * 2
-    text = exported_as("nccl-tests", [SKIPPED])
-    assert rows_of_nccl_tests(text) == []
-    assert "# Avg bus bandwidth    : nan \n" in text
-
-
 def test_numbers_give_up_decimals_before_they_outgrow_their_column():
     """Expected texts come from nccl-tests' own getFloatStr, compiled."""
     for value, expected in (

@@ -148,17 +148,3 @@ def test_one_wrong_element_is_attributed_to_the_product_or_the_collective(
         ):
             assert [(it.rank, it.wrong, it.first_element) for it in found] == expected
         assert all(float(it.actual) == -float(it.expected) for it in one.compute_findings)
-
-
-def test_a_newer_cublaslt_than_the_driver_is_listed_with_the_reason(cclmark, fake_cuda, tmp_path):
-    newer = tmp_path / "libcublasLt.so.99"
-    usable = tmp_path / "libcublasLt.so.12.8.99"  # the number after .so counts
-    for one in (newer, usable):
-        one.symlink_to(fake_cuda.cublaslt)
-    found = {"CCLMARK_CUBLASLT_LIBRARY": "", "CCLMARK_CUBLASLT_WHEELS": str(newer)}
-    run = cclmark(*ON_ONE_FAKE, env=fake_cuda.env(**found), code=3)
-    assert f"{newer}: not tried: it is for CUDA 99, and the driver supports CUDA 13.0" in run.err
-    assert "cannot be loaded" in run.err
-    found["CCLMARK_CUBLASLT_WHEELS"] += f":{usable}"
-    run = cclmark(*ON_ONE_FAKE, env=fake_cuda.env(**found))
-    assert {one.implementation for one in results_of(run)} == {"cuBLASLt 12.8.4"}

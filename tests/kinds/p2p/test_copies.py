@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
-from cclmark.document.chart_model import Heat
 from cclmark.document.deviations import relative
 from cclmark.document.device_labels import device_labels
 from cclmark.document.document_text import document_of
@@ -184,15 +183,6 @@ def test_wrong_copies_have_no_figure_and_their_elements_below():
     assert document.findings[0].sentence.startswith("wrong data in 1 case: unidirectional write CE")
     assert document.is_wrong
     assert document.outcome.startswith("120 of 120 copies checked, 1 wrong")
-
-
-def test_copies_that_did_not_converge_are_marked():
-    blocks = document_of(document_of_transfers, NamedRun("", with_first(converged=False))).blocks
-    heats = [one for one in blocks if isinstance(one, Heat)]
-    assert [text.startswith("~") for text in heats[0].texts[0]] == [False, True, False, False]
-    assert "~" in heats[0].meaning[-1]
-    assert not any("~" in text for row in heats[-1].texts for text in row)
-    assert not any("~" in text for text in heats[-1].meaning)
 
 
 def labels(*described):

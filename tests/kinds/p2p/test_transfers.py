@@ -20,7 +20,7 @@ from cclmark.kinds.p2p.figures import (
     utilisation,
 )
 from cclmark.work.inject import Injection
-from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
+from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds
 from goldens import refusal, require_outcomes
 from samples import header_of, usual_settings
 
@@ -81,14 +81,6 @@ def planned(line):
 
 def test_plans():
     require_outcomes(Path(__file__).with_name("plans.txt"), planned)
-
-
-@given(st.integers(1, 20), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 99))
-def test_random_sizes_stay_in_their_bounds_and_come_again(count, least, more, seed):
-    sizes = random_sizes(count, 4 * least, 4 * (least + more), seed)
-    assert len(sizes) == count
-    assert all(4 * least <= size <= 4 * (least + more) and size % 4 == 0 for size in sizes)
-    assert sizes == random_sizes(count, 4 * least, 4 * (least + more), seed)
 
 
 def test_bandwidth_is_all_bytes_over_the_slowest_flow():

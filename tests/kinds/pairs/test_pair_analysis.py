@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
 from cclmark.document.explained import tables_of_pairs
 from cclmark.document.exporters import exporter_of
-from cclmark.document.grid import curves
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
 from cclmark.journal import schema
@@ -286,19 +285,6 @@ def test_texts(name):
     text = table(results, devices=devices, **options)
     below = text if name == "csv" else text.partition("\n\n")[2]
     require_golden(f"texts/pairs-{name}.txt", below.replace("\x1b", "␛"))
-
-
-def test_curves_are_where_their_values_are():
-    lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, 80)
-    top, bottom = lines[0].split("│"), lines[13].split("│")
-    assert (float(top[0]), float(bottom[0])) == (100.0, 1.0)
-    assert (top[1], bottom[1]) == (f"{'':>9}{'ab':>9}", f"{'a':>9}")
-    (middle,) = (line for line in lines[1:13] if "b" in line)
-    assert float(middle.split("│")[0]) == pytest.approx(10.0, rel=0.25)
-    assert lines[-1].split() == ["one", "two"]
-    # Where nothing is to be drawn nothing is drawn.
-    for series in ([], [{}], [{1: 0.0, 2: 0.0}]):
-        assert curves(series, {1: "a", 2: "b"}, 80) == []
 
 
 def explained(pair, size, *, channels=4, reason="", **changes):

@@ -1,7 +1,6 @@
 """What a replay does beside and between its calls, and its gain at reference bandwidth."""
 
 import pytest
-from msgspec.structs import replace
 
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.kinds.registry import read_journal
@@ -200,11 +199,3 @@ def test_groups_are_compared_with_references_for_as_many_devices():
     assert "if 1 of 1 operation of group 1 (2 of 4 ranks) ran at reference bandwidth" in part
     assert "at most 7.3 % (0.732 ms) less" in part
     assert "2 × H200" in part
-
-
-@pytest.mark.parametrize("other", [{"name": "NVIDIA A100"}, {"host": "elsewhere"}])
-def test_a_part_of_devices_that_differ_is_not_compared(other):
-    *devices, last = HEADER.devices
-    header = replace(HEADER, devices=[*devices, replace(last, **other)])
-    assert lines(2, header=header) == []
-    assert lines(3) == []  # there is no reference for three

@@ -56,15 +56,6 @@ def test_a_job_scales_with_the_same_batch_and_with_one_that_grows(cclmark):
     assert "the error of predictions is unknown" in run.out
 
 
-def test_communication_becomes_exposed_at_a_number_of_gpus(cclmark):
-    run = cclmark(*JOB[:-1], "8x25", "--gpus", "8,64", "--batch", "64")
-    exposed = {
-        one.scaled.need.job.devices: one.step.exposed_share for one in results_of(run, STRONG)
-    }
-    assert exposed[8] < 0.1 < exposed[64]
-    assert "from 64 GPUs on, exposed communication takes more than 10 % of a step" in run.out
-
-
 def test_layouts_are_ranked_among_those_that_fit(cclmark):
     run = cclmark(
         *("predict", "--model", "llama3-70b", "--gpus", "64", "--batch", "256", "--layouts"),

@@ -243,8 +243,8 @@ def test_a_throttled_control_group_is_read_with_those_above_it(tmp_path):
     own.write_text("0::/../../etc\n")
     assert throttled_s(own, tmp_path / "root") is None
     assert throttled_s(tmp_path / "missing") is None
-    (tmp_path / "root" / "cpu" / "job").mkdir(parents=True)
-    stat = tmp_path / "root" / "cpu" / "job" / "cpu.stat"
-    stat.write_text("nr_periods 9\nthrottled_time 1500000000\n")
+    job = tmp_path / "root" / "cpu" / "job"
+    job.mkdir(parents=True)
+    (job / "cpu.stat").write_text("nr_periods 9\nthrottled_time 1500000000\n")
     own.write_text("4:cpuacct,cpu:/job\n3:memory:/x\n")
     assert throttled_s(own, tmp_path / "root") == 1.5

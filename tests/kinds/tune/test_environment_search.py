@@ -62,13 +62,6 @@ def test_what_fails_is_no_candidate_any_more():
     assert [at for at, one in tried if one == failed] == [0]
     assert all("SWITCH" in SPACE.variables(one) for one in others)
 
-    def fails_later(combination, number):
-        return SPACE.variables(combination) == {"SWITCH": "1"} and number == 9
-
-    found, _, _ = run(lambda v, _: -0.5 * ("SWITCH" in v), fails=fails_later)
-    assert SPACE.variables(found.best) != {"SWITCH": "1"}
-    assert {"SWITCH": "1"} in [SPACE.variables(one) for one in found.failed]
-
 
 def test_a_default_that_fails_ends_the_search():
     process = environments.EnvironmentSearch(SPACE, 1).run()

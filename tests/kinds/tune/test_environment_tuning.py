@@ -101,19 +101,18 @@ def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_pat
 
 class LaunchBound(Simulated):
     """Launches determine the time of a call up to 1 MiB: a new environment changes its cost by
-    ``factor``, at one size by ``at_one_size``. The times of the simulation are those of the device.
+    ``factor``. The times of the simulation are those of the device.
     """
 
-    def __init__(self, *, factor=1.0, at_one_size=1.0):
+    def __init__(self, *, factor=1.0):
         super().__init__(flat)
-        self._factors = factor, at_one_size
+        self._factor = factor
 
     def figures(self, trial):
         device_s, size = self._times[trial], trial.case.size_bytes
         if size > MIB:
             return TrialTimes(device_s)
-        factor, at_one_size = self._factors if trial.variant.assignments else (1.0, 1.0)
-        call_s = 200e-6 * factor * (at_one_size if size == 16 * KIB else 1.0)
+        call_s = 200e-6 * (self._factor if trial.variant.assignments else 1.0)
         return TrialTimes(call_s * self.noise(), device_s)
 
 
@@ -146,15 +145,6 @@ def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
     assert result.files
     assert re.search(r"determine its time, a call costs [0-9.]+% more time than the default", text)
     assert "which may be noise" in text
-
-
-def test_a_size_whose_calls_cost_more_withholds_the_file(tmp_path):
-    result, text = tuned(tmp_path, LaunchBound(at_one_size=1.05))
-    assert not result.proof.objection
-    assert set(dict(result.proof.costly)) == {("all_reduce", 16 * KIB)}
-    assert result.files == []
-    assert "a call costs more at 16 KiB, because launches determine its time" in text
-    assert "no file is written: an environment applies to all sizes" in text
 
 
 def test_what_fails_is_reported_and_in_the_proof_not_deployed(tmp_path):
