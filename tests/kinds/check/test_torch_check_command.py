@@ -1,36 +1,18 @@
 """``cclmark torch check`` with torch's own gloo, and with a backend that has known faults."""
 
-import csv
+import re
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from cclmark.rank.torch_backend import cannot
-from cclmark.report.exports import replayed
 from cclmark_training.check.plan import CHECKS, RANDOM_CHECKS, checks_called, chosen_checks
 from cclmark_training.check.result import CheckResult
 from cclmark_training.check.torch_checks import FUNCTIONS
 from fake_backends import find_fakes
 from patience import waits
 from refusals import require_refusals
-
-SOON_S = 20.0
-_NO_SECOND_GROUP = """
-import sys
-
-if "cclmark.rank_process" in sys.orig_argv:
-    from cclmark.rank.torch_backend import ProcessGroup
-
-    make = ProcessGroup.make
-
-    def once(group):
-        if group._made:
-            raise RuntimeError("out of ports")
-        make(group)
-
-    ProcessGroup.make = once
-"""
 
 OF_GLOO = ("torch", "check", "--backend", "gloo", "--devices", "host:2")
 
@@ -95,30 +77,6 @@ def test_nothing_fails_and_nearly_everything_is_there(whole):
     assert "rank 0 before" not in whole.out
 
 
-def test_the_table_says_so(whole):
-    assert whole.out.count("\n  pass ") == list(verdicts(whole).values()).count("ok")
-    assert "0 FAIL" in whole.out
-    assert "torch:gloo" in whole.out
-    assert "Warning" not in whole.err
-    rows = [*csv.DictReader("".join(replayed(whole.journal, "csv")).splitlines())]
-    assert [row["check"] for row in rows] == list(CHECKS)
-    words = {"ok": "pass", "unsupported": "unsupported"}
-    assert [row["verdict"] for row in rows] == [words[one] for one in verdicts(whole).values()]
-    markdown = "".join(replayed(whole.journal, "markdown"))
-    assert "| pass | all_reduce_sum | all_reduce, sum |  |" in markdown
-
-
-def test_corruption_on_one_rank_is_found_wherever_there_is_an_output(gloo):
-    """The rank goes on: the others do not wait for its next operation and fail as well."""
-    only = "sub_groups_at_once,all_gather,send_recv,sequence"
-    run = gloo("--only", only, "--inject", "corrupt:rank=1,index=3", code=1)
-    assert set(verdicts(run).values()) == {"failed"}
-    for reason in reasons(run).values():
-        assert reason.startswith("rank 1: ")
-        assert "first at index 3: expected" in reason
-        assert "more rank" not in reason
-
-
 SHOWN = """
 rank 0 before all_reduce: tensor = tensor([1], float32, device='cpu')
 rank 1 before all_reduce: tensor = tensor([2], float32, device='cpu')
@@ -131,6 +89,10 @@ rank 1 before all_gather_object: obj = {'rank': 1, 'text': 'x'}
 def test_values_are_the_tensors_before_and_after_on_every_rank(gloo):
     only = ("--only", "all_reduce_scalar,broadcast,all_gather_objects,send_recv,sequence")
     run = gloo("--values", *only, "--inject", "corrupt:rank=1,index=2", code=1)
+    # The rank goes on: the others do not wait for its next operation and fail as well.
+    for check in ("broadcast", "send_recv", "sequence"):
+        assert verdicts(run)[check] == "failed"
+        assert re.match(r"rank 1: .*first at index 2: expected", reasons(run)[check])
     for line in SHOWN.splitlines()[1:]:
         assert f"\n{'':15}{line}\n" in run.out
     found = {check.check.name: check.values for check in run.journal.of(CheckResult)}
@@ -168,15 +130,6 @@ def test_random_values_of_a_seed_are_shown_and_compared(gloo):
     run, others, _ = shown()
     assert others != values
     assert run.journal.header.settings.seed == 1
-
-
-def test_a_group_that_cannot_be_created_again_ends_the_run(gloo, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(_NO_SECOND_GROUP)
-    only, fault = ("--only", "broadcast,all_reduce_sum"), ("--inject", "corrupt:rank=1,index=3")
-    run = gloo(*only, *fault, code=4, env={"PYTHONPATH": str(tmp_path)})
-    for words in ("failed, torch cannot create the process group again: ", "out of ports"):
-        assert words in run.message
-    assert run.journal.footer.exit_code == 4
 
 
 def test_each_check_of_a_broken_backend_has_its_verdict_and_a_rank_that_hangs_is_named(

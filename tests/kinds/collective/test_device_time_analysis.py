@@ -4,20 +4,15 @@ from functools import partial
 
 import pytest
 
-from cclmark.analysis.findings import findings
 from cclmark.analysis.summary import (
     SHARE_OF_COMPARED_LAUNCHES,
     converged,
-    is_launch_bound,
     judged_summary,
-    largest_launch_bound,
     launches_determine,
 )
 from cclmark.document.case_fields import CASE_FIELDS
 from cclmark.document.naming import NamedRun
-from cclmark.document.remarks import convergence_text
 from cclmark.document.soundness import of_noise
-from cclmark.document.text import half_width_text
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import DeviceTime, Samples
@@ -69,13 +64,6 @@ def test_the_device_is_judged_where_launches_determine_the_time():
     assert converged(other)
 
 
-def test_the_largest_launch_bound_case():
-    known, unknown = result(9.0, 5.7, size_bytes=64), result(9.0, size_bytes=256, reason="none")
-    assert not is_launch_bound(result(9.0))
-    assert largest_launch_bound([known, unknown, result(9.0, size_bytes=1024)]) is unknown
-    assert largest_launch_bound([result(9.0)]) is None
-
-
 def test_a_device_time_that_did_not_converge_is_named():
     """Its call did."""
     one = result(9.0, 4.0)
@@ -92,21 +80,3 @@ def test_a_device_time_that_did_not_converge_is_named():
     one.device.converged = True
     assert not [*of_noise(journal)]
     assert CASE_FIELDS.page_cells(run)(one)["device_converged"] == 1
-
-
-def test_an_interval_that_reaches_zero_is_not_given_in_percent():
-    for half_width, cell, words in (
-        *((0.031, "3.1", ", ±3.1 %"), (0.9999, "100.0", ", ±100.0 %"), (None, "-", "")),
-        *((width, ">100", ", > ±100 %") for width in (1.0001, 209.21)),
-    ):
-        assert half_width_text(half_width) == cell
-        one = result(9.0)
-        one.converged, one.summary.half_width = False, half_width
-        assert convergence_text(one) == f" (not converged{words})"
-
-
-def test_a_peak_whose_device_time_did_not_converge_is_qualified():
-    (found,) = findings([result(9.0, 4.0, size_bytes=64), result(9.0, size_bytes=8)])
-    assert found.peak.case.size_bytes == 64
-    assert convergence_text(found.peak).startswith(" (device time not converged")
-    assert convergence_text(found.latency) == ""

@@ -3,12 +3,12 @@
 import dataclasses
 
 import msgspec
-import pytest
 
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.schema import HostDescription, Link, NetworkInterface
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
+from goldens import require_stated
 from places import TESTS
 from reports import COLLECTIVES, insights_on
 
@@ -63,40 +63,6 @@ def expected_in(journal) -> list[str]:
     return [one.sentence for one in found if one.id == "expected-of-links"]
 
 
-def test_without_multicast_one_figure_is_expected_and_else_both() -> None:
-    [sentence] = said(nvlinks("4"), OFF)
-    assert "of the 370 GB/s expected within a host, NVLink 4 (NVIDIA, GTC 2024" in sentence
-    assert "SHARP" not in sentence and sentence.startswith("all_reduce peaks at ")
-    [sentence] = said(nvlinks("4"))
-    assert "370 GB/s expected within a host, NVLink 4, " in sentence
-    assert "480 GB/s expected within a host, NVLink 4 with SHARP" in sentence
-
-
-@pytest.mark.parametrize(
-    ("links", "rate"),
-    [
-        (nvlinks("3"), 232),
-        ([*nvlinks("4")[:-2], Link(3, "NVLink", 12, 25e9, "3")], 232),
-        ([Link(rank, "PCIe", 16, 2e9, "4") for rank in range(4)], 24),
-    ],
-)
-def test_the_oldest_link_counts(links, rate) -> None:
-    assert f"of the {rate} GB/s expected within a host" in said(links, OFF)[0]
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        *({"links": []}, {"links": nvlinks("9")}, {"links": nvlinks("4"), "hosts": 2}),
-        *({"links": nvlinks("4"), "ccl": "mpi"}, {"links": nvlinks("4"), "largest": 32 << 20}),
-        {"links": [Link(0, "NVLink", 18, 25e9, "4"), Link(1, "PCIe", 16, 4e9, "5")]},
-    ],
-    ids=["none", "unknown", "hosts", "library", "small", "mixed"],
-)
-def test_nothing_is_expected_without_the_conditions(case) -> None:
-    assert said(**case) == []
-
-
 def ports(kind: str, count: int, gbits: float, state: str = "ACTIVE") -> list[NetworkInterface]:
     return [
         NetworkInterface(f"{kind}{number}", kind, rate_bits_per_s=gbits * 1e9, state=state)
@@ -120,41 +86,40 @@ def between(*hosts: list[NetworkInterface], device: str = "NVIDIA H100 80GB HBM3
 
 
 H100 = "NVIDIA H100 80GB HBM3"
+FOUR, FIRST_OLDER = nvlinks("4"), [*nvlinks("4")[:-2], Link(3, "NVLink", 12, 25e9, "3")]
+EIGHT = ports("InfiniBand", 8, 400)
+#: Runs between hosts: the ports of each, and other conditions.
+NETWORKS = {
+    **{"a port": (ports("Ethernet", 1, 100, "up"),) * 2, "RoCE": (ports("RoCE", 1, 200),) * 2},
+    "DGX H100": ([*EIGHT, *ports("Ethernet", 2, 100, "up")],) * 2,
+    "DGX A100": (ports("InfiniBand", 10, 200),) * 2,
+    "the slowest host counts": (ports("RoCE", 1, 400), ports("RoCE", 1, 200)),
+    "another device": (EIGHT, EIGHT),
+    "few ports": (ports("InfiniBand", 4, 400),) * 2,
+    "hosts that differ": (EIGHT, ports("InfiniBand", 1, 400)),
+    "two ports": (ports("Ethernet", 2, 100, "up"),) * 2,
+    "down": (ports("RoCE", 1, 400, "DOWN"),) * 2,
+    "ports that differ": (
+        *([*ports("RoCE", 4, 400), *ports("RoCE", 4, 100)], ports("RoCE", 8, 400)),
+    ),
+}
+DEVICES = {"DGX A100": "NVIDIA A100-SXM4-80GB", "another device": "AMD Instinct MI300X"}
+EXPECTED = {
+    # Without multicast one figure is expected, and else both.
+    **{"without multicast": said(FOUR, OFF), "with multicast": said(FOUR)},
+    # The oldest link counts.
+    **{"NVLink 3": said(nvlinks("3"), OFF), "NVLink 3 and 4": said(FIRST_OLDER, OFF)},
+    "PCIe": said([Link(rank, "PCIe", 16, 2e9, "4") for rank in range(4)], OFF),
+    # Nothing is expected without the conditions.
+    **{"no links": said([]), "unknown": said(nvlinks("9")), "hosts": said(FOUR, hosts=2)},
+    **{"library": said(FOUR, ccl="mpi"), "small": said(FOUR, largest=32 << 20)},
+    "mixed": said([Link(0, "NVLink", 18, 25e9, "4"), Link(1, "PCIe", 16, 4e9, "5")]),
+    **{
+        name: between(*hosts, device=DEVICES.get(name, H100), per_host=8)
+        for name, hosts in NETWORKS.items()
+    },
+}
 
 
-@pytest.mark.parametrize(
-    ("network", "per_host", "device", "says"),
-    [
-        (ports("Ethernet", 1, 100, "up"), 2, "x", "10 GB/s expected between hosts, 100 Gbit/s"),
-        (ports("InfiniBand", 1, 400), 2, "x", "48 GB/s expected between hosts, 400 Gbit/s RDMA"),
-        (ports("RoCE", 1, 200), 1, "x", "24 GB/s expected between hosts, 200 Gbit/s RDMA"),
-        (
-            [*ports("InfiniBand", 8, 400), *ports("Ethernet", 2, 100, "up")],
-            *(8, H100, "380 GB/s expected between hosts, DGX H100"),
-        ),
-        (ports("InfiniBand", 10, 200), 8, "NVIDIA A100-SXM4-80GB", "192 GB/s expected"),
-    ],
-)
-def test_between_hosts_the_network_counts(network, per_host, device, says) -> None:
-    [sentence] = between(network, network, device=device, per_host=per_host)
-    assert says in sentence
-
-
-def test_the_slowest_host_counts() -> None:
-    [sentence] = between(ports("RoCE", 1, 400), ports("RoCE", 1, 200))
-    assert "24 GB/s expected" in sentence
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "device"),
-    [
-        (ports("InfiniBand", 8, 400), None, "AMD Instinct MI300X"),
-        (ports("InfiniBand", 4, 400), None, H100),  # few ports
-        (ports("InfiniBand", 8, 400), ports("InfiniBand", 1, 400), H100),
-        (ports("Ethernet", 2, 100, "up"), None, "x"),  # two ports
-        (ports("RoCE", 1, 400, "DOWN"), None, "x"),
-        ([*ports("RoCE", 4, 400), *ports("RoCE", 4, 100)], ports("RoCE", 8, 400), "x"),
-    ],
-)
-def test_nothing_is_expected_of_an_unknown_network(first, second, device) -> None:
-    assert between(first, second or first, device=device, per_host=8) == []
+def test_what_is_expected_of_links():
+    require_stated("texts/expected-of-links.txt", EXPECTED)

@@ -68,22 +68,6 @@ def test_the_method_the_sizes_and_the_gigabits_of_all_reduce_bench(cclmark):
     assert "Gbps" not in cclmark("all_reduce", "--devices", "host:2", "-e", "8", "-n", "1").out
 
 
-def test_typed_options_have_priority_wherever_they_are(cclmark):
-    typed = ("-b", "8", "-e", "8", "-n", "3", "--timing", "throughput", "--placement", "both")
-    run = cclmark("all_reduce", *typed, *LIKE[1:])
-    settings = run.journal.header.settings
-    assert (settings.begin_bytes, settings.iterations, settings.warmup) == (8, 3, 2)
-    assert settings.timing == "throughput"
-    assert [one.case.in_place for one in run.journal.results] == [False, True]
-
-
-def test_on_devices_the_clock_is_the_devices_and_the_largest_size_the_programs(cclmark, fake_cuda):
-    run = cclmark(*LIKE[:3], "-g", "2", "-b", "16G", env=fake_cuda.env(), code=(0, 3, 4))
-    settings = run.journal.header.settings
-    assert settings.end_bytes == 16 << 30
-    assert settings.clock == "device"
-
-
 @pytest.mark.parametrize("flags", [OperationFlags, CollectivesFlags])
 @pytest.mark.parametrize("name", OTHER_PROGRAMS)
 def test_every_default_is_of_an_option(name, flags):

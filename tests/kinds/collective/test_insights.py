@@ -10,7 +10,7 @@ from cclmark.document.blocks import Finding
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import Explanation, Footer, Imported, Trace, Verification, WrongOutput
+from cclmark.journal.schema import Explanation, Footer, Verification, WrongOutput
 from cclmark.kinds.registry import read_journal
 from cclmark.references.reference_store import shipped_references
 from cclmark.report.overview import measured_words, of_methods, together
@@ -22,34 +22,14 @@ from reports import headline_of, insights_on
 COLLECTIVES = read_journal(H200X4 / "report" / "collectives.jsonl")
 COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
-SLOW_LINKS = {(0, 1), (1, 0)}
 
 
-def slowed_copies(rate=1e9, header=COPIES.header):
+def slowed_copies(rate):
     """The copies with another rate of the first one."""
     first = COPIES.results[0]
     slow = figures(first, bytes_per_s=rate, flow_bytes_per_s=[rate])
     found = each(lambda one: slow if one is first else {}, COPIES)
-    return Journal(header, results=found.results, footer=COPIES.footer)
-
-
-def with_links(of_pairs, **other):
-    """The copies with one link changed. ``of_pairs``: of both directions of DEV0 and DEV1."""
-    relations = [
-        replace(one, **(of_pairs if (one.first, one.second) in SLOW_LINKS else other))
-        for one in COPIES.header.relations
-    ]
-    return replace(COPIES.header, relations=relations)
-
-
-def with_rates(rate):
-    """The copies between DEV0 and DEV1 at another rate."""
-
-    def change(one):
-        is_slow = one.transfer.scope == "pairs" and one.transfer.flows[0] in SLOW_LINKS
-        return figures(one, flow_bytes_per_s=[rate]) if is_slow and one.summary else {}
-
-    return each(change, COPIES).results
+    return Journal(COPIES.header, results=found.results, footer=COPIES.footer)
 
 
 def changed(journal, at, **changes):
@@ -68,8 +48,8 @@ LIBRARIES = read_journal(H200X4 / "libraries.jsonl")
 WRONG = Verification(wrong=3, findings=[WrongOutput(1, 3, 0, "1", "2")])
 
 
-def of(results, header=COLLECTIVES.header, footer=COLLECTIVES.footer, traces=()):
-    return Journal(header, list(results), footer=footer, traces=list(traces))
+def of(results, header=COLLECTIVES.header, footer=COLLECTIVES.footer):
+    return Journal(header, list(results), footer=footer)
 
 
 def each(change, journal=COLLECTIVES):
@@ -128,7 +108,7 @@ def noisy():
     return each(change)
 
 
-def faster(least_bytes=0, most_bytes=1 << 40):
+def faster():
     """The all-reduces, a fifth faster than they were."""
 
     def change(one):
@@ -136,19 +116,7 @@ def faster(least_bytes=0, most_bytes=1 << 40):
         return figures(one, busbw_bytes_per_s=rate, time_s=time_s)
 
     found = [one for one in COLLECTIVES.results if one.case.operation == "all_reduce"]
-    sizes = [one for one in found if least_bytes <= one.case.size_bytes <= most_bytes]
-    return of(each(change, of(sizes)).results, footer=None)
-
-
-def one_unknown_median():
-    unknown = replace(COLLECTIVES.results[0].summary, half_width=10.0, spread=0.5)
-    return changed(COLLECTIVES, 0, converged=False, summary=unknown)
-
-
-def unsure(*traces):
-    one = COLLECTIVES.results[0]
-    summary = replace(one.summary, spread=0.5, half_width=0.5)
-    return of([replace(one, converged=False, summary=summary)], traces=traces)
+    return of(each(change, of(found)).results, footer=None)
 
 
 def without_limits(**header):
@@ -159,17 +127,6 @@ def without_limits(**header):
         if one.summary.spread < 0.1 and one.case.operation != "sendrecv"
     ]
     return of(quiet, replace(COLLECTIVES.header, **header))
-
-
-def on_devices(change):
-    """The slow copies on other devices."""
-    devices = [replace(one, **change(rank)) for rank, one in enumerate(COPIES.header.devices)]
-    return slowed_copies(header=replace(COPIES.header, devices=devices))
-
-
-def injected():
-    settings = replace(COPIES.header.settings, inject=["delay:pair=0-1"])
-    return slowed_copies(header=replace(COPIES.header, settings=settings))
 
 
 CROWDED = {"notices": [f"4 ranks share 2: {TIMES_MEAN_LITTLE}"]}
@@ -192,7 +149,7 @@ WITH_REFERENCES = {
     "dip": at("all_reduce", 128 << 20, busbw_bytes_per_s=busbw("all_reduce", 128 << 20) / 2),
     "slow-rank": slow_rank(),
     "below-the-links": read_journal(H200X4 / "runs" / "ctas8.jsonl"),
-    **{"above-the-reference": faster(), "small-messages": faster(most_bytes=128)},
+    "above-the-reference": faster(),
     "crowded": without_limits(links=[], relations=[], **CROWDED),
 }
 JOURNALS = {
@@ -205,26 +162,18 @@ JOURNALS = {
     "skipped": each(lambda _: SKIPPED),
     "above-the-links": at("all_reduce", 512 << 20, busbw_bytes_per_s=9e11),
     "slow-copy": slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3),
-    "slow-copy-on-hosts": on_devices(lambda k: {"host": f"h{k // 2}", "index": k % 2}),
-    "slow-copy-of-the-host": on_devices(lambda _: {"runtime": "host"}),
-    **{"slow-copy-injected": injected(), "slow-pairs": slow_pairs()},
-    "swept-blocks": read_journal(H200X4 / "p2p_blocks.jsonl"),
+    "slow-pairs": slow_pairs(),
     # Runs that ended early, and parts that did.
     "no-end": of(COLLECTIVES.results[:10], footer=None),
     "interrupted": of(COLLECTIVES.results[:10], footer=STOPPED),
     "died": of(COLLECTIVES.results[:10], footer=DIED),
     "one-hung": changed(COLLECTIVES, 0, **HUNG, reason="rank 1 hung\nlong"),
-    "one-skipped": changed(COLLECTIVES, 0, **{**HUNG, "status": "skipped"}, reason="-"),
     # Nothing stands out only where something was measured, and could be compared.
     "hung-pairs": of([replace(one, **HUNG) for one in PAIRS.results], PAIRS.header),
-    "hung-copies": of([replace(one, **HUNG) for one in COPIES.transfers], COPIES.header),
     "one-pair": of([one for one in PAIRS.results if one.case.pair == (0, 1)], PAIRS.header),
     "without-limits": without_limits(links=[], relations=[]),
-    # Noise: of medians, of samples, and where the command has no option for it.
+    # Noise: of medians, and of samples.
     **{"noisy": noisy(), "scattered": summaries(spread=0.5)},
-    "scattered-few": summaries(spread=0.5, half_width=None),
-    **{"one-unknown": one_unknown_median(), "unsure": unsure()},
-    "unsure-trace": unsure(Trace("t.pftrace", "perfetto", 1)),
     # Each library's own peak is judged, however small the message that it was at.
     "libraries": LIBRARIES,
     "two-libraries": read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"),
@@ -241,23 +190,6 @@ def test_statements_about_a_run(name):
     for one in found:
         lines += [f"{one.severity}: {one.sentence}", *([f"  {one.advice}"] * bool(one.advice))]
     require_golden(f"texts/run-{name}.txt", "\n".join([*lines, ""]))
-
-
-def test_the_fastest_copies_by_kind_and_limit_of_their_links():
-    half = {"limit_bytes_per_s": 225e9}
-    of_limits = "200.0 to 396.1 GB/s, the fastest 88% of its limit."
-    of_kinds = "395.9 to 396.1 GB/s over NV18, 88% of the 450 GB/s limit; 0.2 GB/s over SYS."
-    for header, rate, words in (
-        (with_links({"kind": "SYS", "limit_bytes_per_s": 0.0}), 2e8, of_kinds),
-        # The links are unknown, and the pairs have little in common.
-        (replace(COPIES.header, relations=[]), 2e8, "395.9 GB/s (the median of 12 pairs)."),
-        # The limit is that of the fastest pair, not of the first one.
-        (with_links(half), 2e11, of_limits),
-        (with_links(half, limit_bytes_per_s=0.0), 2e11, "200.0 to 396.1 GB/s."),
-    ):
-        assert headline_of(Journal(header, results=with_rates(rate))) == (
-            f"The fastest copies between two devices (CE, write, 512 MiB) run at {words}"
-        )
 
 
 def test_what_several_runs_say_alike_is_said_once():
@@ -298,16 +230,3 @@ def test_runs_that_were_measured_differently_are_named():
     assert of_methods([runs[0], runs[0], *runs[3:]]) == []
     page = page_of([NamedRun(name, journal) for name, journal in runs[:2]])
     assert found[0].advice in [one.advice for _, group in page.insights for one in group]
-
-
-def test_what_another_tool_does_not_tell_is_no_difference():
-    origin = Imported("nccl-tests", "text", ranks=4, figure="a mean")
-    header = replace(with_settings(COLLECTIVES, clock="host").header, imported=origin)
-    other = Journal(header, COLLECTIVES.results)
-    assert of_methods([("a", COLLECTIVES), ("b", other)]) == []
-
-
-def test_the_footnote_of_another_librarys_reference_says_so():
-    page = page_of([NamedRun("", LIBRARIES, ReferenceNotes(shipped_references))])
-    (note,) = [it for it in page.peaks.notes if it.startswith("Reference of all_reduce · mpi")]
-    assert "NCCL 2.28.9, multicast off; differs: NCCL there, MPI here" in note

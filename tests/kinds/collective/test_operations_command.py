@@ -55,14 +55,11 @@ def test_journal_tells_how_it_came_about(everything):
     journal = everything.journal
     header = journal.header
     assert header.command[1:] == everything.command[3:]
-    assert [device.rank for device in header.devices] == list(range(RANKS))
-    assert len({device.pid for device in header.devices}) == RANKS
-    assert {device.runtime for device in header.devices} == {"host"}
+    assert [(device.rank, device.runtime) for device in header.devices] == [
+        (rank, "host") for rank in range(RANKS)
+    ]
     assert [library.name for library in header.libraries] == ["shm"]
-    assert (header.settings.begin_bytes, header.settings.end_bytes) == (96, 768)
-    assert header.settings.factor == 8
-    assert journal.footer.exit_code == 0
-    assert journal.footer.message == ""
+    assert (journal.footer.exit_code, journal.footer.message) == (0, "")
     assert {"timing", "verification"} <= set(journal.footer.phases_s)
 
 
@@ -142,27 +139,6 @@ def test_fixed_counts(cclmark, arguments, samples, operations):
 def test_cycles_repeat_the_sweep(cclmark):
     results = measure(cclmark, "-n", "1", "-w", "1", "-N", "3")
     assert [result.cycle for result in results] == [0] * 4 + [1] * 4 + [2] * 4
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "reason"),
-    [("--timing", "graph", "graph"), ("-m", "3", "does not support groups of operations")],
-)
-def test_what_host_devices_cannot_do_is_skipped_with_the_reason(cclmark, option, value, reason):
-    sweep = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "64", *SHORT)
-    run = cclmark(*sweep, option, value, code=3)
-    assert [result.status for result in run.journal.results] == ["skipped", "skipped"]
-    assert all(reason in result.reason for result in run.journal.results)
-    assert run.journal.results[0].reason in run.out
-
-
-def test_two_runs_at_once_do_not_meet(background):
-    arguments = ("all_reduce", "--devices", "host:2", "-b", "64", "-e", "1K", "-n", "20", "-w", "1")
-    runs = [background(*arguments) for _ in range(2)]
-    journals = [run.finish(code=0).journal for run in runs]
-    assert [len(one.results) for one in journals] == [10, 10]
-    pids = [{device.pid for device in one.header.devices} for one in journals]
-    assert not pids[0] & pids[1]
 
 
 @pytest.mark.parametrize("operation", ["all_reduce", "alltoall"])

@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
-from cclmark.journal.item_results import CaseResult, TransferResult
+from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import remainder_of
 from cclmark.journal.schema import Machine
-from cclmark.journal.surroundings import surroundings_changed
 from cclmark.work.cases import Sweep, UnevenPattern
 from cclmark.work.outline import differences, outline_of
-from cclmark.work.transfers import TransferPlan
 from goldens import refusal, require_outcomes
 from samples import header_of, usual_settings
 
@@ -66,16 +64,6 @@ def test_every_case_is_either_carried_over_or_still_to_be_measured(ok, given_up,
     assert (remainder.carried, remainder.misplaced) == (kept, 0)
 
 
-def test_transfers_that_hung_are_tried_again():
-    transfers = list(TransferPlan(devices=2, sizes=[1024]).transfers())
-    settings = replace(SETTINGS, cycles=1)
-    results = [
-        TransferResult(at, transfers[at], status) for at, status in enumerate(("timeout", "ok"))
-    ]
-    journal = Journal(header(transfers, settings), results)
-    assert left(journal, transfers, settings).pending == [0]
-
-
 def test_what_is_not_of_its_place_is_measured_again():
     places = ((0, 1, 0), (len(CASES), 0, 0), (-1, -1, 0), (1, 1, 3), (2, 2, -1), (3, 3, 0))
     results = [CaseResult(at, CASES[case], "ok", cycle=cycle) for at, case, cycle in places]
@@ -108,21 +96,3 @@ def test_an_older_journal_shows_its_plan_by_what_was_measured():
         left(journal)
     with pytest.raises(UsageError, match="cases: 6 in the journal, 4 in this command"):
         left(Journal(header(CASES, old=True)), sweep(sizes=[64, 128]))
-
-
-def test_the_matrices_of_alltoallv_are_part_of_the_plan():
-    one = sweep(operations=["alltoallv"], uneven=UnevenPattern(weights=((0.0, 1.0), (1.0, 0.0))))
-    other = sweep(operations=["alltoallv"], uneven=UnevenPattern(weights=((1.0, 0.0), (0.0, 1.0))))
-    assert [case.size_bytes for case in one] == [case.size_bytes for case in other]
-    assert "matrices" in differences(outline_of(one, 2, 2), outline_of(other, 2, 2))[0]
-
-
-def test_what_changed_on_the_machine():
-    there, here = header(CASES), header(CASES)
-    assert surroundings_changed(there, here) == []
-    here.machine.kernel = "6.9"
-    here.environment = {"NCCL_ALGO": "Ring"}
-    assert surroundings_changed(there, here) == [
-        "kernel: 6.8 before, 6.9 now",
-        "NCCL_ALGO: not set before, Ring now",
-    ]

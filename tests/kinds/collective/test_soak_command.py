@@ -40,21 +40,6 @@ def test_wrong_data_is_seen_in_every_cycle(cclmark):
     assert "cycle 2, all_reduce 64 B" in run.out
 
 
-def test_what_cannot_be_measured_is_skipped_once(cclmark):
-    """64 B, and more memory than there is."""
-    sizes = ("-b", "64", "-e", "64T", "-f", str(1 << 40))
-    run = cclmark("all_reduce", *sizes, "--max-time", "0.01", *ON_HOST, "--duration", "1s")
-    results = run.journal.results
-    assert [it.index for it in results if it.status == "skipped"] == [2, 3]
-    assert results[-1].cycle >= 1
-    assert f"{len(results) - 2} of {len(results)} results checked, 0 wrong, 2 skipped" in run.out
-
-
-def test_a_soak_of_nothing_ends(cclmark):
-    run = cclmark("all_reduce", "-b", "64T", "-e", "64T", *ON_HOST, "--duration", "1h", code=3)
-    assert "nothing was measured" in run.message
-
-
 def test_an_interruption_keeps_everything(background, no_leaks):
     run = background(*SWEEP, *ON_HOST, "--duration", "1h")
     run.wait_for_ranks(results=9)

@@ -115,18 +115,6 @@ def test_lines_of_the_kernel_that_are_harmless(lines):
         assert ended(changed(name, dmesg=lines), "fail") == []
 
 
-def test_limits_of_times_have_a_unit():
-    for check, limit in (
-        ("pause-frames", "≤ 50,000 µs/s"),
-        ("global-pause", "≤ 50,000 µs/s"),
-        ("gpu-slowdown", "≤ 1% of the time"),
-    ):
-        assert limit in [outcome(one(), check).signals[0].limit for one in FAULTS[check]]
-    found = outcome(FAULTS["cpu-throttling"][0](), "cpu-throttling").signals
-    (time,) = [one for one in found if "throttled_time" in one.seen]
-    assert "ns in 10 s" in time.seen and time.limit == "≤ 10,000,000 ns/s"
-
-
 def test_a_live_probe_keeps_every_line_that_a_check_judges():
     keeps = _lines_of("dmesg")
     for check in ("kernel-hangs", "network-log", "pcie-log", "gpu-log", "memory-log", "gpu-xid"):
@@ -137,17 +125,16 @@ def test_a_live_probe_keeps_every_line_that_a_check_judges():
         assert keeps.search(line)
 
 
-@pytest.mark.parametrize("value", ["Unknown Error", "[Unknown Error]", "ERR!"])
 @pytest.mark.parametrize(
-    ("name", "check"),
+    ("value", "name", "check"),
     [
-        ("DRAM Uncorrectable", "gpu-ecc-errors"),
-        ("GPU Current Temp", "gpu-temperature"),
-        ("Current Power Limit", "gpu-power"),
-        ("Remapping Failure Occurred", "gpu-remapped-rows"),
-        ("Persistence Mode", "gpu-persistence"),
-        ("GPU Recovery Action", "gpu-recovery"),
-        ("Fabric/State", "nvlink-fabric"),
+        ("Unknown Error", "DRAM Uncorrectable", "gpu-ecc-errors"),
+        ("[Unknown Error]", "GPU Current Temp", "gpu-temperature"),
+        ("ERR!", "Current Power Limit", "gpu-power"),
+        ("ERR!", "Remapping Failure Occurred", "gpu-remapped-rows"),
+        ("ERR!", "Persistence Mode", "gpu-persistence"),
+        ("ERR!", "GPU Recovery Action", "gpu-recovery"),
+        ("ERR!", "Fabric/State", "nvlink-fabric"),
     ],
 )
 def test_a_value_that_the_driver_fails_to_read_makes_no_check_pass(value, name, check):

@@ -5,41 +5,39 @@ import io
 import json
 import os
 import stat
+from itertools import count
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from cclmark_fleet.hosts.checks import IDS
+from in_process import run_here
 from recorded_hosts import IB, PCI, base, container, h100, roce
+from refusals import require_refusals
 
-REFUSED = {
-    "a.json": "FILE... requires --from: they are recorded hosts",
-    "--from none.json": "--from none.json: No such file or directory",
-    "--only pcie-with": "--only: unknown check 'pcie-with': did you mean 'pcie-width'? Choose from",
-    "--skip x": "--skip: unknown check 'x'. Choose from gpu-driver",
-    "--only shm --skip shm-size,shm-free": "--skip leaves none of the checks",
-    "--prolog --watch 60s": "--prolog excludes --watch: a prolog has 5 s",
-    "--prolog --measure": "--prolog excludes --measure",
-    "--from a.json --record b.json": "--from excludes --record: they are recorded already",
-    "--from a.json --watch 60s": "--from excludes --watch",
-    "--from a.json --measure": "--from excludes --measure",
-    "--watch soon": "soon",
-    "--format xml": "xml",
-}
 #: One check of a host that is the same everywhere: limits of this process.
 HERE = ("doctor", "--only", "open-files,shm-free,clock-source")
 
 
-@pytest.mark.parametrize("words", REFUSED)
-def test_what_is_refused(refused, words):
-    refused("doctor", *words.split(), because=REFUSED[words])
+def test_what_is_refused(tag, tmp_path):
+    require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["doctor"])
 
 
-def written(folder, **hosts):
-    """Writes recorded hosts, and returns the arguments that name them."""
-    for name, host in hosts.items():
-        (folder / f"{name}.json").write_bytes(host.content())
-    return ["doctor", "--from", *(str(folder / f"{name}.json") for name in hosts)]
+@pytest.fixture
+def examined(tag, tmp_path):
+    """Judges recorded hosts in the process of the tests: ``examined("--prolog", gpu17=host)``."""
+    numbers = count()
+
+    def judged(*options, code=0, columns=200, **hosts):
+        paths = [tmp_path / f"{name}.json" for name in hosts]
+        for path, host in zip(paths, hosts.values(), strict=True):
+            path.write_bytes(host.content())
+        journal = ("--journal", f"{next(numbers)}.jsonl") * ("--prolog" not in options)
+        words = ("doctor", "--from", *paths, *options, *journal)
+        return run_here(tag, tmp_path, *words, code=code, env={"COLUMNS": str(columns)})
+
+    return judged
 
 
 def faulty():
@@ -48,138 +46,105 @@ def faulty():
     return host.grow(f"{IB}/mlx5_0/ports/1/counters/link_downed", "2\n")
 
 
-def test_failed_checks_come_first_and_the_verdict_last(cclmark, tmp_path):
-    run = cclmark(*written(tmp_path, gpu17=faulty()), env={"COLUMNS": "100"}, code=1)
-    lines = run.out.splitlines()
-    assert max(map(len, lines)) <= 100
-    at = [
-        next(place for place, line in enumerate(lines) if word in line)
-        for word in (
-            "failed checks",
-            "pcie-width",
-            "cannot tell",
-            "other checks",
-            "verdict",
-            "notable",
-            "next",
-        )
-    ]
-    assert at[0] < at[1] < at[3] < at[4] < at[5] < at[6]
-    assert "critical  pcie-width" in run.out
-    assert "fix 1  setting:" in run.out
-    assert lines[at[4]].startswith("  verdict    not healthy: pcie-width: 0000:03:00.0: x8")
-    assert lines[at[6]].startswith("  next       cclmark doctor --only ")
+def test_failed_checks_come_first_and_the_verdict_last(examined):
+    text = examined(gpu17=faulty(), columns=100, code=1).out
+    assert max(map(len, text.splitlines())) <= 100
+    titles = ("failed checks", "pcie-width", "other checks", "verdict", "notable", "next")
+    places = [text.index(title) for title in titles]
+    assert places == sorted(places)
+    assert "critical  pcie-width" in text
+    assert "fix 1  setting:" in text
+    assert "\n  verdict    not healthy: pcie-width: 0000:03:00.0: x8" in text
+    assert "\n  next       cclmark doctor --only " in text
 
 
-def test_differences_between_hosts_come_first(cclmark, tmp_path):
+def test_differences_between_hosts_come_first(examined):
     older = h100().set(
         "/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.1.05\n"
     )
-    hosts = {"node1": h100(), "node2": h100(), "node3": faulty(), "node4": older}
-    run = cclmark(*written(tmp_path, **hosts), code=1)
+    run = examined(node1=h100(), node2=h100(), node3=faulty(), node4=older, columns=80, code=1)
     assert run.out.index("differences between hosts") < run.out.index("failed checks")
     rows = [line.split() for line in run.out.splitlines()]
     assert ["pcie-width", "passed", "(3)", "node3:", "failed"] in rows
     assert ["driver", "550.127.05", "(3)", "node4:", "535.1.05"] in rows
     assert ["NCCL_P2P_DISABLE", "not", "set", "(3)", "node3:", "1"] in rows
-    assert "critical  pcie-width" in run.out and "node3" in run.out
 
 
-def older(host):
-    return host.set("/usr/lib/x86_64-linux-gnu/libnccl.so.2.28.9", None).set(
-        "/usr/lib/x86_64-linux-gnu/libnccl.so.2.28.3", ""
-    )
+def older_nccl(host):
+    library = "/usr/lib/x86_64-linux-gnu/libnccl.so.2.28"
+    host.set(f"{library}.9", None).set(f"{library}.3", "")
+
+
+def slower_ports(host):
+    for number in range(8):
+        host.set(f"{IB}/mlx5_{number}/ports/1/rate", "200 Gb/sec (4X HDR)\n")
 
 
 def without_dcb(host):
     host.run = {name: text for name, text in host.run.items() if not name.startswith("dcb")}
-    return host
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("kind", "changed", "verdict"),
     [
-        (older, "hosts differ in NCCL: 2.28.9 on 2 hosts, 2.28.3"),
-        (
-            lambda host: [
-                host.set(f"{IB}/mlx5_{number}/ports/1/rate", "200 Gb/sec (4X HDR)\n")
-                for number in range(8)
-            ],
-            "hosts differ in RDMA: 8 × ",
-        ),
+        (base, older_nccl, "to fix: hosts differ in NCCL: 2.28.9 on 2 hosts, 2.28.3"),
+        (h100, slower_ports, "to fix: hosts differ in RDMA: 8 × "),
+        # What costs no communication is only noted.
+        (roce, lambda host: host.environment.update(NCCL_HOSTID="7"), "no fault found: "),
+        (roce, without_dcb, "no fault found: "),
     ],
 )
-def test_a_difference_that_costs_communication_is_the_verdict(cclmark, tmp_path, changed, words):
+def test_a_difference_that_costs_communication_is_the_verdict(examined, kind, changed, verdict):
     """No check fails on any of the hosts alone."""
-    kind = base if words.startswith("hosts differ in NCCL:") else h100
-    hosts, last = {"one": kind(), "two": kind()}, kind()
-    changed(last)
-    run = cclmark(*written(tmp_path, **hosts, last=last), env={"COLUMNS": "200"}, code=1)
-    (verdict,) = [line for line in run.out.splitlines() if line.startswith("  verdict")]
-    assert verdict.startswith(f"  verdict    to fix: {words}")
-    assert "no fault found" not in run.out
-    line = cclmark(*written(tmp_path, **hosts, last=last), "--prolog", code=1).out
-    assert line.startswith("cclmark doctor: FAILED hosts differ in ")
+    hosts = {"one": kind(), "two": kind(), "last": kind()}
+    changed(hosts["last"])
+    code = int("differ" in verdict)
+    assert f"\n  verdict    {verdict}" in examined(**hosts, code=code).out
+    line = examined("--prolog", **hosts, code=code).out
+    assert line.startswith("cclmark doctor: " + ("FAILED hosts differ in " if code else "OK, "))
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        lambda host: host.environment.update(NCCL_HOSTID="7", NCCL_DEBUG_FILE="/tmp/a"),
-        without_dcb,
-    ],
-)
-def test_a_difference_that_costs_nothing_is_only_noted(cclmark, tmp_path, changed):
-    last = roce()
-    changed(last)
-    run = cclmark(*written(tmp_path, one=roce(), two=roce(), last=last))
-    assert "verdict    no fault found: " in run.out
-
-
-def test_hosts_of_one_name_are_told_apart(cclmark, tmp_path):
-    words = written(tmp_path, host=h100())
-    out = cclmark(*words, words[-1], "--format", "csv").out
+def test_hosts_of_one_name_are_told_apart(examined, tmp_path):
+    out = examined(str(tmp_path / "host.json"), "--format", "csv", host=h100()).out
     assert {row["host"] for row in csv.DictReader(io.StringIO(out))} == {"host#1", "host#2"}
 
 
-def test_other_formats(cclmark, tmp_path):
-    words = written(tmp_path, gpu17=faulty(), cpu=container())
-    rows = [*csv.DictReader(io.StringIO(cclmark(*words, "--format", "csv", code=1).out))]
+def test_other_formats(examined):
+    def text(form):
+        return examined("--format", form, gpu17=faulty(), cpu=container(), code=1).out
+
+    rows = [*csv.DictReader(io.StringIO(text("csv")))]
     assert len(rows) == 2 * len(IDS)
     failed = {(row["host"], row["check"]) for row in rows if row["state"] == "fail"}
     assert ("gpu17", "pcie-width") in failed and not any(host == "cpu" for host, _ in failed)
-    suites = ElementTree.fromstring(cclmark(*words, "--format", "junit", code=1).out)
+    suites = ElementTree.fromstring(text("junit"))
     gpu, cpu = suites.findall("testsuite")
     assert int(gpu.get("failures")) == len(failed) == len(gpu.findall("testcase/failure"))
     assert int(cpu.get("failures")) == 0
     assert int(cpu.get("skipped")) == len(cpu.findall("testcase/skipped"))
-    text = cclmark(*words, "--format", "prometheus", code=1).out
-    assert 'cclmark_doctor_check_failed{host="gpu17",check="pcie-width"} 1' in text
-    assert 'cclmark_doctor_check_failed{host="cpu",check="shm-size"} 0' in text
-    assert text.endswith("# EOF\n")
-    hosts = json.loads(cclmark(*words, "--format", "json", code=1).out)["hosts"]
-    assert [len(one["outcomes"]) for one in hosts] == [len(IDS)] * 2
+    metrics = text("prometheus")
+    assert 'cclmark_doctor_check_failed{host="gpu17",check="pcie-width"} 1' in metrics
+    assert 'cclmark_doctor_check_failed{host="cpu",check="shm-size"} 0' in metrics
+    assert metrics.endswith("# EOF\n")
+    assert [len(one["outcomes"]) for one in json.loads(text("json"))["hosts"]] == [len(IDS)] * 2
 
 
-def test_a_prolog_is_a_line_without_a_journal(cclmark, tmp_path):
-    run = cclmark(*written(tmp_path, gpu17=faulty()), "--prolog", code=1)
+def test_a_prolog_is_a_line_without_a_journal(examined):
+    run = examined("--prolog", gpu17=faulty(), code=1)
     assert run.out.count("\n") == 1
     assert run.out.startswith("cclmark doctor: FAILED pcie-width: 0000:03:00.0: x8 (limit ≥ x16)")
     assert run.written() == ["gpu17.json"]
-    healthy = cclmark(*written(tmp_path, host=base()), "--prolog")
-    assert healthy.out.startswith("cclmark doctor: OK, ")
 
 
-def test_names_from_a_host_control_no_terminal(cclmark, tmp_path):
+def test_names_from_a_host_control_no_terminal(examined):
     host = base()
     host.environment["NCCL_P2P_DISABLE"] = "1\x1b[2J\n\u202e"
     host.environment["NCCL_SOCKET_IFNAME"] = "eth\x1b[31m"
     host.set("/proc/sys/kernel/osrelease", "6.1\x1b]0;x\x07\n")
-    for format in ("table", "markdown", "junit", "csv", "prometheus"):
-        out = cclmark(*written(tmp_path, host=host), "--format", format, code=1).out
+    formats = (("--format", form) for form in ("table", "markdown", "junit", "csv", "prometheus"))
+    for options in (*formats, ["--prolog"]):
+        out = examined(*options, host=host, code=1).out
         assert "\x1b" not in out and "\u202e" not in out
-    out = cclmark(*written(tmp_path, host=host), "--prolog", code=1).out
-    assert "\x1b" not in out
 
 
 def test_this_host_is_examined_and_recorded(cclmark, tmp_path):

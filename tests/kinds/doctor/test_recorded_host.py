@@ -3,7 +3,6 @@
 import gzip
 import json
 import os
-import time
 
 import pytest
 
@@ -11,7 +10,7 @@ from cclmark.base.errors import UsageError
 from cclmark_fleet.hosts.checks import CHECKS, IDS
 from cclmark_fleet.hosts.examination import examine
 from cclmark_fleet.hosts.host import Host
-from cclmark_fleet.hosts.host_probe import HANGS, MISSING, LiveProbe, _loopback_names
+from cclmark_fleet.hosts.host_probe import MISSING, LiveProbe, _loopback_names
 from cclmark_fleet.hosts.recorded_host import (
     Anonymiser,
     ProbeRecorder,
@@ -114,11 +113,7 @@ def _with(**changes):
 BOMB = gzip.compress(b"x" * (65 << 20))
 REFUSED = {
     "truncated": (gzip.compress(_with())[:-30], "truncated or damaged"),
-    "half": (gzip.compress(_with())[:200], "truncated or damaged"),
-    "trailing": (_with()[:-30], "not a recorded host"),
     "no text": (b"\xff\xfe\0", "not a recorded host"),
-    "empty": (b"", "not a recorded host"),
-    "other JSON": (b"[1, 2]", "not a recorded host"),
     "a journal": (b'{"type": "header"}', "not a recorded host"),
     "bomb": (BOMB, "expands to more than 64 MiB"),
     "deep": (b"[" * 100_000, "not a recorded host"),
@@ -165,31 +160,10 @@ def test_a_live_probe_answers_from_files_and_commands(tmp_path, monkeypatch):
     assert probe.resolved(str(tmp_path / "link")) == str((tmp_path / "file").resolve())
     assert probe.read(str(tmp_path / "none")).error == MISSING
     assert probe.run("no-such-program").error == MISSING
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    assert "LC_ALL=C\n" in probe.run("env").text  # tools speak one language
     os.mkfifo(tmp_path / "pipe")
     assert probe.read(str(tmp_path / "pipe")).text == ""  # and it did not block
-    probe.close()
-
-
-def _tool(folder, name, text):
-    path = folder / name
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-
-
-def test_a_tool_that_hangs_is_ended(tmp_path, monkeypatch):
-    _tool(tmp_path, "nvidia-smi", "sleep 600")
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    probe = LiveProbe(time.monotonic() + 0.5)
-    assert HANGS in probe.run("nvidia-smi", "-q").error
-    probe.close()
-
-
-def test_tools_speak_one_language(tmp_path, monkeypatch):
-    _tool(tmp_path, "tool", 'echo "$LC_ALL"')
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    probe = LiveProbe()
-    assert probe.run("tool").text == "C\n"
     probe.close()
 
 

@@ -139,9 +139,6 @@ def test_a_run_that_ends_early_has_the_result_of_its_complete_rounds():
     assert " are certainly below 99 % at a size: 1, 2, 3, 4, 6, 8, 11, 16, 23; " in text
     assert "; certainly 99 % or more at every size: 32, 45, 48\n" in text
     assert "  so far, NCCL_MAX_CTAS=32 is the smallest value that keeps 99 %" in text
-    result, _, text = bisected(Simulated(rounds=3, noise=0.01), [1, 8, 23, 24], 0.96)
-    assert "; not decided: " in text
-    assert {*result.found.below, *result.found.above} < {1, 8, 23, 24}
 
 
 def test_requests():
@@ -207,17 +204,6 @@ def late_peak(value, size):
     return {4: 0.995}.get(value, 1.0 if value >= 40 else 0.8)
 
 
-def test_the_neighbours_of_the_result_are_measured_and_may_become_the_best_one():
-    found, _ = run(plateau)
-    assert found.value == 20
-    assert set(range(20 - bisection.NEIGHBOURS, 20 + bisection.NEIGHBOURS + 1)) <= set(found.curve)
-    assert found.curve[19][0].ratio == pytest.approx(0.95)
-    # One that is not in the grid, while the result does not keep the share of it.
-    found, _ = run(lambda value, _: 1.0 if value == 21 else min(0.9, 0.9 * value / 20), noise=0.001)
-    assert found.value == 21
-    assert found.curve[20][0].ratio == pytest.approx(0.9, abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("curve", "sizes", "value", "elsewhere"),
     [
@@ -241,16 +227,6 @@ def test_there_may_be_no_value_and_failures_are_not_repeated():
     found, _ = run(lambda *_: None)
     assert (found.value, found.curve) == (None, {})
     assert run(lambda *_: 1.0, values=[5])[0].value == 5
-
-
-def test_a_deadline_leaves_what_is_known():
-    for most in (1, 2, 5, 9):
-        found, _ = run(plateau, most=most)
-        assert not found.complete
-        assert bool(found.curve) == (most > 2)
-    found, _ = run(plateau, noise=0.0003, most=6)
-    assert found.below == [1, 2, 3, 4, 6, 8, 11, 16]
-    assert found.above == [23, 32, 45, 64]
 
 
 def test_values_may_have_steps_begin_at_zero_and_be_powers():
@@ -284,30 +260,6 @@ def test_decisions_are_right(noise, outliers):
             claimed = found.below if share >= 0.99 else found.above
             wrong += any(value < 20 for value in claimed)
     assert wrong <= 0.05 * 2 * trials
-
-
-def test_values_are_dropped_for_their_own_figures_only():
-    """A value between two that are certainly too slow is measured until it is decided."""
-
-    def curve(value, _):
-        return {8: 0.9905}.get(value, min(1, value / 60))
-
-    found, batches = run(curve, noise=0.003, keep=0.99, most=7)
-    rounds = {at: sum((at, 0) in one.cells for one in batches[:6]) for at in (6, 8, 11, 64)}
-    assert {6, 11} <= set(found.below)
-    assert rounds == {6: 3, 8: 6, 11: 3, 64: 6}
-
-
-def test_the_spread_is_that_of_one_time_whatever_rounds_have_in_common():
-    draw = random.Random(1)
-    rounds = []
-    for _ in range(200):
-        common = draw.gauss(0, 0.5)
-        rounds.append({(value, 0): math.exp(common + draw.gauss(0, 0.01)) for value in range(5)})
-        rounds[-1][draw.randrange(5), 0] *= draw.choice((1, 1, 1, 3))
-    spread = bisection.round_spread(rounds, 0)
-    assert spread.deviation == pytest.approx(0.01, rel=0.25)
-    assert bisection.round_spread(rounds[:1], 0) is None
 
 
 @pytest.mark.simulated

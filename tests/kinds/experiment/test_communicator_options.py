@@ -11,9 +11,9 @@ from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.figures import without_effect
 from cclmark.options.case_request import check_config
 from cclmark.options.groups import CommunicatorOptions
-from cclmark.options.varied import check_options_of, check_settings, scope_of
+from cclmark.options.varied import check_options_of, check_settings
 from cclmark.work.cases import Case
-from cclmark.work.library_settings import find_setting, options_of, settings_of, unknown_option
+from cclmark.work.library_settings import options_of, settings_of
 from cclmark.work.variants import COMMUNICATOR, Assignment, Variant, parse_vary
 from goldens import refusal, require_outcomes
 
@@ -34,29 +34,12 @@ def option(name, value):
     return Assignment(f"config.{name}", value, COMMUNICATOR)
 
 
-def test_options_are_no_variables():
-    variant = Variant((option("minCTAs", "8"), Assignment("NCCL_PROTO", "LL", COMMUNICATOR)))
-    assert variant.options == {"minCTAs": "8"}
-    assert variant.variables(COMMUNICATOR) == {"NCCL_PROTO": "LL"}
-    assert variant.process == ()
-    assert variant.describe() == "config.minCTAs=8 NCCL_PROTO=LL"
-    # An option takes effect in a new communicator of the same process.
-    assert scope_of("nccl", "config.minCTAs") == "communicator"
-    assert scope_of("nccl", "NCCL_MIN_CTAS") == "process"
-
-
 def test_the_options_of_a_library_are_those_of_its_file():
     assert {one.name for one in options_of("nccl")} == NCCL_OPTIONS
-    assert {"config.minCTAs", "config.maxCTAs"} <= {one.name for one in options_of("rccl")}
     # Their options have a structure that the engine does not know, or torch creates communicators.
     for ccl in ("hccl", "flagcx", "torch:nccl", "mpi", "shm", "bridge"):
         assert options_of(ccl) == [], ccl
     assert not any(one.name.startswith("config.") for one in settings_of("nccl"))
-    assert find_setting("nccl", "config.CTAPolicy").values == ["0", "1", "2"]
-    assert unknown_option("nccl", "config.minCTAs") == ""
-    text = unknown_option("nccl", "config.minctas")
-    assert "not a known option of a communicator of NCCL" in text
-    assert "config.minCTAs" in text
 
 
 CONFIG = CommunicatorOptions.__dataclass_fields__["config"].metadata["settings"]["type"]
@@ -123,7 +106,6 @@ def test_the_options_of_a_variant_are_checked_together():
         ({"maxCTAs": "4"}, 24, "config.maxCTAs=4 had no effect: "),
         ({"maxCTAs": "4"}, 4, ""),
         ({"minCTAs": "32"}, 24, "the library ran the same as by default"),
-        ({"minCTAs": "32"}, 32, ""),
         ({"minCTAs": "32", "CTAPolicy": "1"}, 24, ""),  # a policy is not observed
     ],
 )

@@ -59,20 +59,6 @@ def test_what_the_library_cannot_have_is_refused(refusals, fake_cuda):
     refusals("refused_on_fakes.txt", fake_cuda.env())
 
 
-def test_ranks_are_started_with_the_variables_of_a_variant(cclmark, fake_cuda):
-    """The fake's wrong elements appear with the variable only."""
-    name = "CCLMARK_FAKE_NCCL_CORRUPT"
-    words = ("--vary", f"{name}=1:AllReduce:7,1:AllGather:7", UNKNOWN)
-    run = cclmark("experiment", "all_reduce", *ON_FAKES, *words, env=fake_cuda.env(), code=1)
-    found = effects(run.journal)
-    for size in (1024, 65536):
-        assert found[f"{name}=1:AllReduce:7", size].effect == "wrong"
-        assert found[f"{name}=1:AllGather:7", size].effect != "wrong"
-    assert "WRONG" in run.out
-    usual = [one for one in run.journal.of(TrialResult) if one.trial.variant.is_default]
-    assert {one.status for one in usual} == {"ok"}
-
-
 def test_what_ran_is_recorded_and_settings_without_effect_are_not_ranked(cclmark, fake_cuda):
     run = cclmark(
         *("experiment", "all_reduce", *ON_FAKES),
@@ -176,27 +162,13 @@ BISECTION = (
 )
 
 
-def interrupted(background, arguments):
-    """The run, after its interruption, and its trials."""
+def test_an_interrupted_bisection_is_resumed(cclmark, background):
+    arguments = (*BISECTION, "SOME_NUMBER=1:4")
     run = background(*arguments)
     run.wait_for_ranks(results=3)
     run.signal(run.process.pid, signal.SIGINT)
     assert run.finish().code == 130
-    return run, read_journal(run.journal_path).of(TrialResult)
-
-
-def test_an_interrupted_experiment_is_resumed(cclmark, background):
-    arguments = ("experiment", "all_reduce", *ON_HOST, "--vary", "SOME_NAME=a", UNKNOWN)
-    run, done = interrupted(background, arguments)
-    resumed = cclmark(*arguments, "--resume", run.journal_path)
-    trials = resumed.journal.of(TrialResult)
-    assert sorted(one.index for one in trials) == list(range(12))
-    assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]
-
-
-def test_an_interrupted_bisection_is_resumed(cclmark, background):
-    arguments = (*BISECTION, "SOME_NUMBER=1:4")
-    run, done = interrupted(background, arguments)
+    done = read_journal(run.journal_path).of(TrialResult)
     resumed = cclmark(*arguments, "--resume", run.journal_path)
     trials = resumed.journal.of(TrialResult)
     assert [one.started_at_s for one in trials[: len(done)]] == [one.started_at_s for one in done]

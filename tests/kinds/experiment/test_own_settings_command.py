@@ -4,8 +4,6 @@ import csv
 
 import pytest
 
-from cclmark.kinds.experiment.result import TrialResult
-
 KIB, MIB = 1 << 10, 1 << 20
 SHORT = ("-n", "1", "-w", "0")
 SHM = ("all_reduce", "--ccl", "shm", "--devices", "host:2")
@@ -39,28 +37,6 @@ def test_shm_explains_what_the_variables_change(cclmark, variables, inlined, pas
     assert variables.items() <= run.journal.header.environment.items()
 
 
-def test_communicators_of_a_bridge_are_created_one_after_the_other(cclmark):
-    run = cclmark(
-        *("experiment", *BRIDGE, "--vary", "CCLMARK_BRIDGE_HOST_SLOT_BYTES=64K,1M"),
-        *("-b", "1M", "-e", "1M", "--rounds", "2", *SHORT),
-    )
-    trials = run.journal.of(TrialResult)
-    assert len(trials) == 2 * 4
-    assert all(one.status == "ok" and one.verification.wrong == 0 for one in trials)
-    scopes = {one.scope for trial in trials for one in trial.trial.variant.assignments}
-    assert scopes == {"communicator"}
-
-
-def test_the_slots_of_a_bridge_have_the_size_that_is_set(cclmark):
-    run = cclmark(
-        *("memory", *BRIDGE, "-b", "1M", "--through-host"),
-        env={"CCLMARK_BRIDGE_HOST_SLOT_BYTES": "128K"},
-    )
-    for result in run.journal.results:
-        sizes = [it.size_bytes for it in result.buffers if it.purpose == "slots of this rank"]
-        assert sizes == [4 * 128 * KIB]
-
-
 def bytes_from_other_islands(cclmark, directory, size, *group, env):
     """What rank 3 of four takes from ranks of other islands in one operation.
 
@@ -77,7 +53,6 @@ def bytes_from_other_islands(cclmark, directory, size, *group, env):
 
 
 FOUR = ("-g", "4", "--islands", "0-1,2-3")
-FOUR_OF_HOST = ("--devices", "host:4", "--islands", "0-1,2-3")
 NO_COMPILER = {"CCLMARK_NVRTC_LIBRARY": "/nonexistent/libnvrtc.so", "CCLMARK_CACHE_DIR": "."}
 
 
@@ -87,11 +62,8 @@ NO_COMPILER = {"CCLMARK_NVRTC_LIBRARY": "/nonexistent/libnvrtc.so", "CCLMARK_CAC
         (BRIDGE[3:], "64K", 64 * KIB, {"CCLMARK_BRIDGE_WHOLE_BYTES": "64K"}),
         # The default of the threshold depends on the group.
         (FOUR, "512K", 512 * KIB, {}),
-        (("-g", "4", "--islands", "0,1-3"), "4608K", 3 * MIB // 2, {}),
         ((*FOUR, "--through-host"), "512K", 256 * KIB, {}),
-        (FOUR_OF_HOST, "8K", 4 * KIB, {}),
         # Parts are smaller where whole results cost more: with PCIe, and where the host reduces.
-        (FOUR, "512K", 256 * KIB, {"CCLMARK_FAKE_NO_NATIVE_ATOMICS": "1"}),
         (FOUR, "512K", 256 * KIB, NO_COMPILER),
     ],
 )
@@ -105,13 +77,15 @@ def test_the_steps_of_a_bridge_follow_from_the_threshold(
 @pytest.mark.parametrize(
     ("command", "name", "value", "words"),
     [
-        (BRIDGE, "CCLMARK_BRIDGE_HOST_SLOT_BYTES", "100000", "a multiple of 4096"),
-        (BRIDGE, "CCLMARK_BRIDGE_WHOLE_BYTES", "", "not a size: set a size in bytes from 0 to"),
-        (SHM, "CCLMARK_SHM_INLINE_BYTES", "8 ", "not a size: set a size in bytes from 0 to 65536"),
+        (
+            BRIDGE,
+            "CCLMARK_BRIDGE_HOST_SLOT_BYTES",
+            "100000",
+            "100000: not allowed: set a size",
+        ),
+        (SHM, "CCLMARK_SHM_INLINE_BYTES", "8 ", "'8 ': not a size: set a size in bytes from 0 to"),
     ],
 )
 def test_a_value_that_is_not_allowed_ends_the_run(cclmark, command, name, value, words):
     run = cclmark(*command, "-b", "1K", "-e", "1K", *SHORT, env={name: value}, code=2)
-    quoted = f"'{value}'" if value in ("", "8 ") else value
-    assert f"{name}={quoted}: " in run.message
-    assert words in run.message
+    assert f"{name}={words}" in run.message

@@ -68,24 +68,6 @@ def test_without_a_check_nothing_is_compared_and_a_fault_without_effect_is_repor
     assert "no output of rank 1 was corrupted" in run.err
 
 
-def test_missing_calls_are_measured_later(two, cut):
-    sizes = ("-b", "100", "-e", "100", "--content", "numbers", "--only", "flag,gather")
-    first = two(*sizes)
-    results = two(*sizes, "--resume", cut(first, 2)).journal.of(ObjectResult)
-    assert [one.index for one in results] == [0, 1]
-    assert results[0] == first.journal.of(ObjectResult)[0]
-    assert [one.call.content for one in results] == ["flag", "numbers"]
-    assert 90 < results[1].call.size_bytes <= 100
-
-
-def test_a_rank_that_hangs_is_named(two):
-    run = two(
-        "-e", "64", "--only", "flag,gather", "--inject", "hang:rank=1,case=1", *waits(3), code=4
-    )
-    assert [one.call.operation for one in run.journal.of(ObjectResult)] == ["flag"]
-    assert "gather_object 64 B with gloo" in run.message
-
-
 @pytest.fixture
 def of_fake(cclmark, torch, tmp_path):
     """Runs calls with a backend that has known faults."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cclmark.kinds.overlap.figures import figures_of, summaries_of
+from cclmark.kinds.overlap.figures import figures_of
 from cclmark.kinds.overlap.result import OverlapResult
 from refusals import require_refusals
 
@@ -49,27 +49,14 @@ def test_both_are_measured_alone_and_at_once_in_every_round(cclmark):
     assert "slow-down (95 %)" in run.out
 
 
-def test_figures_of_every_round_are_plausible_and_a_journal_is_resumed(cclmark, cut):
+def test_a_journal_is_resumed(cclmark, cut):
     """By default sizes grow by a factor of four."""
     plan = ("overlap", *ON_ONE, "-e", "256K", "--matrix", "64", "--rounds", "2")
     run = cclmark(*plan, code=BUSY)
     results = results_of(run)
-    expected = [*product((0, 1), (65536, 262144))]
     places = [(one.overlap.round, one.overlap.case.size_bytes) for one in results]
-    assert places == expected
-    assert {one.status for one in results} <= {"ok", "skipped"}
-    measured = [one for one in results if one.status == "ok"]
-    assert (run.code == 0) == bool(measured)
-    for one in measured:
-        figures = one.figures
-        assert 1 <= one.attempts <= 4
-        assert 0 < figures.communication_evaluated <= 1
-        assert 0 < figures.compute_evaluated <= 1
-        assert not figures.launch_bound  # nothing is launched
-        # No processor executes 2 × 64³ operations within 100 ns, or copies faster than 1 TB/s.
-        assert min(figures.compute_alone_s, figures.compute_s) > 1e-7
-        assert min(figures.communication_alone_s, figures.communication_s) > 1e-8
-    assert [one.case.size_bytes for one in summaries_of(results)] == [65536, 262144]
+    assert places == [*product((0, 1), (65536, 262144))]
+    assert (run.code == 0) == any(one.status == "ok" for one in results)
     part = cut(run, 4)  # the header and three results
     resumed = cclmark(*plan, "--resume", part, code=BUSY)
     assert len(results_of(resumed)) == 4
@@ -161,29 +148,3 @@ def test_one_wrong_element_is_attributed_to_the_product_or_the_collective(
         ):
             assert [(it.rank, it.wrong, it.first_element) for it in found] == expected
         assert all(float(it.actual) == -float(it.expected) for it in one.compute_findings)
-
-
-def test_a_newer_cublaslt_than_the_driver_is_listed_with_the_reason(cclmark, fake_cuda, tmp_path):
-    newer = tmp_path / "libcublasLt.so.99"
-    usable = tmp_path / "libcublasLt.so.12.8.99"  # the number after .so counts
-    for one in (newer, usable):
-        one.symlink_to(fake_cuda.cublaslt)
-    found = {"CCLMARK_CUBLASLT_LIBRARY": "", "CCLMARK_CUBLASLT_WHEELS": str(newer)}
-    run = cclmark(*ON_ONE_FAKE, env=fake_cuda.env(**found), code=3)
-    assert f"{newer}: not tried: it is for CUDA 99, and the driver supports CUDA 13.0" in run.err
-    assert "cannot be loaded" in run.err
-    found["CCLMARK_CUBLASLT_WHEELS"] += f":{usable}"
-    run = cclmark(*ON_ONE_FAKE, env=fake_cuda.env(**found))
-    assert {one.implementation for one in results_of(run)} == {"cuBLASLt 12.8.4"}
-
-
-def test_a_variant_that_dies_is_recorded_and_the_others_go_on(cclmark, fake_cuda):
-    failing = "CCLMARK_FAKE_NCCL_FAIL=0:AllReduce"
-    words = (*ON_ONE_FAKE, "--allow-unknown-settings", "--vary", failing)
-    run = cclmark(*words, env=fake_cuda.env(products=True))
-    statuses = {"default": [], failing: []}
-    for one in results_of(run):
-        statuses[one.overlap.variant.describe()].append(one.status)
-    assert set(statuses["default"]) <= {"ok", "skipped"}
-    assert statuses[failing] == ["died", "skipped"]
-    assert "is not measured any more" in run.err

@@ -7,7 +7,6 @@ import pytest
 from cclmark.journal.item_results import TransferResult
 from cclmark.kinds.p2p import host_transfers
 from cclmark.kinds.p2p.host_transfers import HostTransfers
-from cclmark.kinds.p2p.transfer_runner import open_transfers
 from cclmark.rank.reserved_buffers import free_on_all
 from cclmark.rendezvous.messages import Job
 from cclmark.work.transfers import TransferPlan
@@ -61,15 +60,6 @@ def test_the_reason_for_a_missing_figure_names_the_host_as_tables_do(rank, host)
     flows = [((rank, rank + 1),), ((rank + 1, rank),)]
     assert [one.transfer.flows for one in sent.results] == flows
     assert {one.reason for one in sent.results} == {f"{host}: no data arrived from DEV0 at DEV1"}
-
-
-@pytest.mark.parametrize(("host", "words"), [("HOST1", "HOST1: outputs"), ("", "outputs")])
-def test_the_notice_of_checks_on_the_host_names_it(monkeypatch, host, words):
-    runner = SimpleNamespace(checked_on_host="no kernel", gate_notice="")
-    monkeypatch.setattr("cclmark.kinds.p2p.transfer_runner.TransferRunner", lambda *_: runner)
-    context, sent = context_of(2)
-    assert open_transfers(context, SimpleNamespace(rank=0), [], host) is runner
-    assert sent.notices == [f"{words} are checked on the host: no kernel"]
 
 
 def test_ranks_share_the_memory_of_their_own_host():

@@ -1,6 +1,5 @@
 """``cclmark p2p`` on host devices and on the fake CUDA path."""
 
-import re
 import subprocess
 import sys
 from itertools import permutations, product
@@ -52,12 +51,6 @@ def test_every_pair_is_measured_and_checked_by_every_means(cclmark):
     assert len({device.pid for device in header.devices}) == 2
     assert "half a round trip" in run.out
     assert "one load of 8 bytes that waits for the one before" in run.out
-
-
-def test_latencies_and_kernels_of_processors_are_on_request(cclmark):
-    run = cclmark(*ON_TWO, *SHORT)
-    seen = {(one.transfer.measure, one.transfer.means) for one in run.journal.transfers}
-    assert seen == {("unidirectional", "CE"), ("bidirectional", "CE")}
 
 
 def test_many_flows_at_once_arrive_where_they_should(cclmark):
@@ -118,26 +111,8 @@ def test_no_more_than_so_many_devices_are_shown(cclmark):
     assert statuses(run) == {"ok"}
 
 
-def test_a_latency_that_cannot_be_taken_so_is_said_to_be_left_out(cclmark):
-    flags = ("-p", "uniBw,latency", "-t", "CE", "--latency-method", "chase")
-    run = cclmark(*ON_TWO, *SHORT, *flags)
-    assert "no latency to measure" in run.err
-    assert {one.transfer.measure for one in run.journal.transfers} == {"unidirectional"}
-
-
 def test_bad_input_is_one_message(tag, tmp_path):
     require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["p2p"])
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ("--scope host", "a host device is the host"),
-        ("-b 900G", "are free"),
-    ],
-)
-def test_what_is_not_possible_on_the_host_is_told(cclmark, words, reason):
-    assert reason in cclmark(*ON_TWO, "-p", "uniBw", *words.split(), code=3).err
 
 
 @pytest.fixture
@@ -178,26 +153,12 @@ def test_copies_of_one_process_and_of_several(on_fakes, words, without, processe
     assert not is_staged or len(run.journal.transfers) == 6
 
 
-def test_processes_ask_the_driver_who_reaches_whom(on_fakes):
-    run = on_fakes("-m", "1", "--devices", "0,2,3", *SHORT, "-t", "CE", NO_PEER="0-2")
-    hops = {(one.first, one.second): one.hops for one in run.journal.header.relations}
-    assert (hops[0, 2], hops[1, 2], hops[0, 1]) == (1, 1, 2)
-
-
 def test_what_is_not_free_in_one_piece_is_left_out_and_the_rest_measured(on_fakes):
     sizes = ("-b", "1M", "-e", "30M", "-f", "30", "--max-time", "0.001")
     run = on_fakes("-g", "2", "-p", "uniBw", "-t", "CE", *sizes, MEMORY=str(64 << 20))
     found = {one.transfer.size_bytes: one for one in run.journal.transfers}
     assert (found[1 << 20].status, found[30 << 20].status) == ("ok", "skipped")
     assert "memory" in found[30 << 20].reason
-
-
-def test_with_the_host_both_ways(on_fakes):
-    run = on_fakes("-g", "2", *SHORT, "--scope", "host", "-p", "uniBw")
-    near = [one for one in run.journal.transfers if one.transfer.numa == "near"]
-    assert {one.status for one in near} == {"ok"}
-    ways = {(one.transfer.host_memory, one.transfer.to_host) for one in near}
-    assert ways == {*product(("pinned", "pageable"), (False, True))}
 
 
 @pytest.mark.parametrize(
@@ -225,20 +186,6 @@ def test_what_is_not_possible_is_so_for_its_pair(on_fakes, words, fakes, code, o
         assert found.keys() >= {(0, 1), (0, 2), (1, 0)}
 
 
-def test_a_flow_that_hangs_among_others(on_fakes):
-    """In a round of all pairs each cell says only what is its own."""
-    words = ("--scope", "all-pairs", *ONE_WAY, "--devices", "cuda:0-3", *waits(4))
-    run = on_fakes(*words, COPY_HANG="0-1", code=4)
-    hung = [result for result in run.journal.transfers if result.status == "timeout"]
-    assert [[one.transfer.flows[k] for k in one.hung] for one in hung] == [[(0, 1)]]
-    row = next(line for line in run.out.splitlines() if line.split()[:2] == ["DEV0", "x"])
-    assert row.split()[2] == "hung"
-    # A pair that stands out has a mark behind its figure.
-    rows = [re.sub("[▼▲]", "", line).split() for line in run.out.splitlines()]
-    rows = [row for row in rows if row[:1] == ["DEV2"] and len(row) == 5]
-    assert [row[-1] for row in rows][-1] == "-", "the round's other pair was not measured"
-
-
 def test_without_a_compiler_the_copy_engine_still_works(cclmark, fake_cuda):
     env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""}
     run = cclmark("p2p", "-g", "2", *SHORT, env=env)
@@ -247,23 +194,10 @@ def test_without_a_compiler_the_copy_engine_still_works(cclmark, fake_cuda):
     assert "checked on the host" in " ".join(run.journal.header.notices) + run.err
 
 
-def test_a_slowed_pair_is_named_in_the_summary(on_fakes):
-    # Copies of 2 ms differ little, also on a busy machine.
-    run = on_fakes("-g", "4", *ONE_WAY, "--inject", "delay:pair=2-3,ms=200", COPY_US="2000")
-    first = next(line for line in run.out.splitlines() if "usual for" in line)
-    assert first.strip().startswith("DEV2 → DEV3")
-
-
 def test_a_corrupted_copy_is_caught(on_fakes):
     run = on_fakes("-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0", code=1)
     wrong = [one for one in run.journal.transfers if one.status == "wrong"]
     assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
-
-
-def test_forms_of_pccls_kernels(cclmark):
-    run = cclmark(*ON_TWO, *SHORT, "-p", "uniBw", "-t", "SM", "-k", "ca-wb-0,NC-wb-1-2")
-    assert [one.transfer.kernel for one in run.journal.transfers[::2]] == ["cacheCopy", "ncCopy"]
-    assert "--kernel ca-wb-0 is measured as cacheCopy: plain loads and stores" in run.err
 
 
 PCCL = Path(__file__).with_name("pccl_lines.txt").read_text().splitlines()[1:]

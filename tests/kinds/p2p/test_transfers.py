@@ -10,7 +10,6 @@ from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.base.errors import UsageError
 from cclmark.journal import schema
 from cclmark.journal.item_results import TransferResult
-from cclmark.journal.topology import with_hops
 from cclmark.kinds.p2p.figures import (
     LinkLimits,
     deviations,
@@ -21,7 +20,7 @@ from cclmark.kinds.p2p.figures import (
     utilisation,
 )
 from cclmark.work.inject import Injection
-from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds, random_sizes
+from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds
 from goldens import refusal, require_outcomes
 from samples import header_of, usual_settings
 
@@ -82,14 +81,6 @@ def planned(line):
 
 def test_plans():
     require_outcomes(Path(__file__).with_name("plans.txt"), planned)
-
-
-@given(st.integers(1, 20), st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 99))
-def test_random_sizes_stay_in_their_bounds_and_come_again(count, least, more, seed):
-    sizes = random_sizes(count, 4 * least, 4 * (least + more), seed)
-    assert len(sizes) == count
-    assert all(4 * least <= size <= 4 * (least + more) and size % 4 == 0 for size in sizes)
-    assert sizes == random_sizes(count, 4 * least, 4 * (least + more), seed)
 
 
 def test_bandwidth_is_all_bytes_over_the_slowest_flow():
@@ -184,17 +175,6 @@ def test_what_is_not_compared_names_nobody(rates, changes):
     assert deviations(results, relations(pairs)) == []
 
 
-def test_paths_go_over_direct_connections():
-    """A chain 0-1-2 and 3 alone."""
-    pairs = [(a, b) for a in range(4) for b in range(4) if a != b]
-    direct = {(0, 1), (1, 0), (1, 2), (2, 1)}
-    every = with_hops([schema.Relation(a, b, "?") for a, b in pairs], direct)
-    hops = {(one.first, one.second): one.hops for one in every}
-    assert hops[0, 1] == 1
-    assert hops[0, 2] == hops[2, 0] == 2
-    assert {hops[n, 3] for n in range(3)} == {0}
-
-
 def test_faults_of_pairs():
     def read(line):
         return refusal(Injection.parse_for_pairs, line, 4)
@@ -202,28 +182,6 @@ def test_faults_of_pairs():
     require_outcomes(Path(__file__).with_name("faults.txt"), read)
     with pytest.raises(UsageError):
         Injection.parse_for_pairs("", 4)
-
-
-@given(
-    st.lists(st.integers(0, 3), min_size=2, max_size=8),
-    st.sets(st.sampled_from(["unidirectional", "bidirectional", "latency"]), min_size=1),
-    st.booleans(),
-)
-def test_each_pair_is_a_copy_within_its_host_or_a_message(hosts, measures, triangle):
-    of = {"hosts": hosts, "ccl": "mpi", "triangle": triangle}
-    found = plan(devices=len(hosts), measures=sorted(measures), **of)
-    for measure in measures:
-        copies, sent = set(), set()
-        for one in (one for one in found if one.measure == measure):
-            (sent if one.ccl else copies).add(one.flows[0])
-            assert (hosts[one.flows[0][0]] != hosts[one.flows[0][1]]) == bool(one.ccl)
-            assert len(one.flows) == 1 + (measure == "bidirectional")
-        every = {(a, b) for a in range(len(hosts)) for b in range(len(hosts)) if a != b}
-        upper = {(a, b) for a, b in every if a < b}
-        apart = {(a, b) for a, b in every if hosts[a] != hosts[b]}
-        assert copies == (upper if triangle else every) - apart
-        one_way = measure == "unidirectional" and not triangle
-        assert sent == (apart if one_way else apart & upper)
 
 
 WRONG = schema.Verification(1, [schema.WrongOutput(0, 1, 5, "1", "2")])

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from cclmark.analysis.outliers import looked_at, outliers, sigmas_allowed
 from cclmark.document.explained import tables_of_pairs
 from cclmark.document.exporters import exporter_of
-from cclmark.document.grid import curves
 from cclmark.document.paint import unpainted
 from cclmark.document.report_kind import View
 from cclmark.journal import schema
@@ -93,17 +92,13 @@ def test_cases_of_all_pairs_are_alike_and_roots_are_both():
     # Those of a pair follow each other: its communicator is made once.
     assert sorted(cases, key=lambda one: one.pair) == expected
     assert len([1 for a, b in itertools.pairwise(cases) if a.pair != b.pair]) == 5
-    assert {one.operation for one in of_two} == set(PAIR_OPERATIONS)
     for operation, roots in (("broadcast", {0, 1}), ("all_gather", {None})):
         assert {one.root for one in of_two if one.operation == operation} == roots
     for pair, place in itertools.product(pairs_of(4), range(len(of_two))):
         assert cases[cases.index_of(pair, place)] == replace(of_two[place], pair=pair)
     assert len(cases) == len(expected)
-    assert cases[-1] == cases[len(cases) - 1]
-    assert cases[2:4] == [cases[2], cases[3]]
     with pytest.raises(IndexError):
         cases[len(cases)]
-    assert case((2, 5)).describe().endswith("between ranks 2 and 5")
 
 
 def test_a_ping_pong_is_half_of_its_round_trip():
@@ -112,25 +107,6 @@ def test_a_ping_pong_is_half_of_its_round_trip():
     summary = summarise(one, samples, usual_settings())
     assert (summary.time_s, summary.max_s) == pytest.approx((1e-6, 1e-6))
     assert summary.algbw_bytes_per_s == pytest.approx(1e9)
-
-
-def test_the_root_has_the_row():
-    assert figures.places_of(case((1, 3))) == [(1, 3), (3, 1)]
-    assert figures.places_of(case((1, 3), operation="broadcast", root=0)) == [(1, 3)]
-    assert figures.places_of(case((1, 3), operation="broadcast", root=1)) == [(3, 1)]
-    assert figures.places_of(replace(case(), pair=None)) == []
-
-
-@given(
-    st.lists(st.floats(0.99, 1.01), min_size=11, max_size=20),
-    st.floats(1.2, 100.0),
-    st.floats(1e-9, 1e9),
-)
-def test_one_that_is_far_from_the_others_is_an_outlier_in_any_unit(near, factor, scale):
-    values = [value * scale for value in near] + [factor * scale]
-    usual, places = outliers(values)
-    assert places[-1:] == [len(near)]
-    assert min(values) * 0.999 <= usual <= max(values)
 
 
 # Between them lie 2 %.
@@ -201,23 +177,6 @@ def test_pairs_are_compared_with_those_of_their_own_kind_of_link():
     assert far(results, relations) == [((6, 7), MIB)]
 
 
-def test_what_is_wrong_has_no_figure():
-    (sweep,) = figures.sweeps([result(case(), status="wrong"), result(case((0, 2)))])
-    assert set(sweep.points[0].figures) == {(0, 2), (2, 0)}
-    # Of two results of a case the wrong one counts.
-    results = [result(case()), result(case(), status="wrong", beside=1)]
-    for order in (results, results[::-1]):
-        (sweep,) = figures.sweeps(order)
-        assert sweep.points[0].results[0, 1].status == "wrong"
-
-
-def test_the_bandwidth_is_of_the_median_time():
-    times_s = {(0, 1): 1e-3, (0, 2): 2e-3, (0, 3): 4e-3, (1, 2): 5e-3}
-    (sweep,) = figures.sweeps([result(case(pair), time_s) for pair, time_s in times_s.items()])
-    (point,) = sweep.points
-    assert (point.time_s, point.bytes_per_s) == pytest.approx((3e-3, MIB / 3e-3))
-
-
 UNCERTAIN = replace(result(case(), 1.0).summary, half_width=None)
 
 
@@ -230,7 +189,6 @@ UNCERTAIN = replace(result(case(), 1.0).summary, half_width=None)
         ({}, {"time_s": 0.5}, 0.5),
         # What is slower or not well known counts as disturbed.
         ({}, {"time_s": 1.021}, None),
-        ({"converged": False}, {}, None),
         ({}, {"converged": False}, None),
         ({}, {"status": "wrong"}, None),
         ({"status": "skipped", "summary": None}, {}, None),
@@ -242,14 +200,6 @@ def test_disturbance(alone, beside, ratio):
         *(result(case(), **{"time_s": 1.0, **it}) for it in (alone, beside))
     )
     assert found == (None if ratio is None else pytest.approx(ratio))
-
-
-def test_pairs_at_once_are_told_with_the_ratios_that_allowed_it():
-    ratios = (0.99, 1.01, 1.02)
-    beside = [result(case((0, 2)), beside=1, at_once_ratio=one) for one in ratios]
-    found = figures.at_once([result(case()), *beside])
-    assert (found.kept, found.median_ratio, found.worst_ratio) == (3, 1.01, 1.02)
-    assert figures.at_once([result(case())]) is None
 
 
 @given(st.integers(1, 60), st.integers(2, 8))
@@ -335,21 +285,6 @@ def test_texts(name):
     text = table(results, devices=devices, **options)
     below = text if name == "csv" else text.partition("\n\n")[2]
     require_golden(f"texts/pairs-{name}.txt", below.replace("\x1b", "␛"))
-
-
-def test_curves_are_where_their_values_are():
-    lines = curves([{1: 1.0, 2: 100.0}, {1: 10.0, 2: 100.0}], {1: "one", 2: "two"}, 80)
-    top, bottom = lines[0].split("│"), lines[13].split("│")
-    assert (float(top[0]), float(bottom[0])) == (100.0, 1.0)
-    assert (top[1], bottom[1]) == (f"{'':>9}{'ab':>9}", f"{'a':>9}")
-    (middle,) = (line for line in lines[1:13] if "b" in line)
-    assert float(middle.split("│")[0]) == pytest.approx(10.0, rel=0.25)
-    assert lines[-1].split() == ["one", "two"]
-    # Many curves in one place are cut short, and where nothing is to be drawn nothing is drawn.
-    same = curves([{1: 2.0, 2: 2.0}] * 20, {1: "1", 2: "2"}, 80)
-    assert any("abcdefg+" in line for line in same)
-    for series in ([], [{}], [{1: 0.0, 2: 0.0}]):
-        assert curves(series, {1: "a", 2: "b"}, 80) == []
 
 
 def explained(pair, size, *, channels=4, reason="", **changes):

@@ -1,7 +1,6 @@
 """``cclmark pairs`` on host devices and on the fake CUDA path."""
 
 import itertools
-import signal
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from refusals import require_refusals
 
 SHORT = ("-b", "64", "-e", "4K", "-f", "8", "-n", "2", "-w", "1")
 ONE = (*SHORT, "--only", "all_reduce")
-SOON_S = 20.0
-
 pytestmark = pytest.mark.usefixtures("no_leaks")
 
 
@@ -120,25 +117,6 @@ def test_corruption_is_found_at_its_pair_and_device_only(cclmark):
     assert "WRONG" in run.out
 
 
-def test_the_journal_has_each_case_as_soon_as_it_is_measured(background):
-    run = background(
-        *("pairs", "--devices", "host:2", "--only", "all_reduce,broadcast", "-b", "64"),
-        *("-e", "1K", "--inject", "delay:pair=0-1,ms=30", "-n", "20", "-w", "1"),
-    )
-    run.wait_for_ranks(results=2)
-    run.signal(run.process.pid, signal.SIGINT)
-    ended = run.finish(SOON_S, code=130)
-    results = ended.journal.results
-    assert 2 <= len(results) < ended.journal.header.planned_cases
-    # What the interruption fell into is in the journal already and may not be on the screen.
-    planned = ended.journal.header.planned_cases
-    counts = [f"{len(results) - late} of {planned} cases measured" for late in (0, 1)]
-    assert any(count in ended.out for count in counts)
-    assert "all_reduce · shm" in ended.out
-    advice = f"the same command with --resume {run.journal_path}, and "
-    assert ended.err.count(advice) == 1
-
-
 def test_in_a_group_no_ping_waits_for_its_answer(cclmark):
     run = cclmark("pairs", "--devices", "host:2", *SHORT, "-m", "2", code=3)
     assert "ping_pong is omitted" in run.err
@@ -156,16 +134,6 @@ def test_what_does_not_fit_is_left_out_with_the_reason(cclmark):
 
 def test_bad_input_is_refused_before_anything_starts(tag, tmp_path):
     require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["pairs"])
-
-
-def test_a_rank_that_dies_ends_the_run_for_those_who_rest_too(background, fake_cuda):
-    sizes = ("-b", "64", "-e", "1M", "-f", "2", "-n", "50")
-    words = ("pairs", "--devices", "cuda:0-2", "--one-by-one", *sizes)
-    run = background(*words, env=fake_cuda.env())
-    pids = run.wait_for_ranks()
-    run.signal(pids[1], signal.SIGKILL)
-    ended = run.finish(SOON_S, code=4)
-    assert f"pid {pids[1]}) was killed by SIGKILL" in ended.message
 
 
 @pytest.mark.parametrize(
@@ -203,10 +171,3 @@ def test_skipped_cases_are_measured_beside_nobody(cclmark, fake_cuda):
     skipped = [result for result in run.journal.results if result.status == "skipped"]
     assert skipped, "everything fitted"
     assert all(result.beside == 0 for result in skipped)
-
-
-def test_the_late_rank_is_one_of_the_run(cclmark):
-    words = ("-b", "64", "-e", "64", "--only", "all_reduce", "--max-time", "0.6")
-    run = cclmark("pairs", "--devices", "host:3", *words, "--inject", "delay:pair=2-1,ms=100")
-    late = {result.case.pair: result.summary.late_rank for result in run.journal.results}
-    assert late[1, 2] == 2

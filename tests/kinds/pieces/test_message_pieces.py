@@ -90,12 +90,6 @@ def test_operations_whose_pieces_have_another_order_are_refused(operation):
         plan.piece_cases([case], [4])
 
 
-def test_a_message_too_small_for_any_division_is_refused():
-    with pytest.raises(UsageError, match=r"no message of 4 MiB or less"):
-        plan.piece_cases([of(3)], [1, 4])
-    assert (plan.parse_pieces("1"), plan.parse_pieces("10, 1,100,10")) == ([1], [1, 10, 100])
-
-
 @given(text=st.text(max_size=12))
 @example(text="0\x1f")  # which str.strip removes, and int does not
 def test_other_texts_are_refused(text):

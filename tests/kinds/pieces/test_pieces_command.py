@@ -7,7 +7,6 @@ import pytest
 
 from cclmark.kinds.pieces.plan import BUCKET_BYTES, FIRST_BUCKET_BYTES
 from cclmark.kinds.pieces.result import PieceResult
-from patience import waits
 from refusals import require_refusals
 
 QUICK = ("--max-time", "0.02")
@@ -69,25 +68,6 @@ def test_corruption_in_any_division_is_found(cclmark):
         (found,) = row.verification.findings
         assert (found.rank, found.wrong, found.first_element) == (1, 1, 3)
     assert "in 4 calls: rank 1: 1 element, first at index 3" in run.out
-
-
-def test_missing_messages_are_measured_later(cclmark, cut):
-    """Also operations that are waited for."""
-    command = (*FOUR, "--timing", "blocking")
-    first = cclmark(*command)
-    assert {row.summary.clock for row in rows_of(first) if row.summary} == {"host"}
-    part = cut(first, 2)
-    run = cclmark(*command, "--resume", part)
-    assert [one.index for one in run.journal.of(PieceResult)] == [0, 1]
-    assert run.journal.of(PieceResult)[0] == first.journal.of(PieceResult)[0]
-    other = cclmark(*command, "--pieces", "5", "--resume", part, code=2)
-    assert "pieces (--pieces)" in other.err
-
-
-def test_a_rank_that_hangs_is_named(cclmark):
-    run = cclmark(*FOUR, *waits(1.5), "--inject", "hang:rank=1,case=1", code=4)
-    assert [one.index for one in run.journal.of(PieceResult)] == [0]
-    assert "all_reduce 64 B float32 sum in-place in pieces" in run.message
 
 
 @pytest.mark.usefixtures("torch")

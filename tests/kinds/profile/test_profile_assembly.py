@@ -28,7 +28,7 @@ from cclmark_programs.profile.document import (
     process_rows,
     remarks_of,
 )
-from cclmark_programs.profile.figures import completed, sums_of, waits_of_processes
+from cclmark_programs.profile.figures import sums_of, waits_of_processes
 from goldens import outline, require_golden
 from places import TESTS
 
@@ -200,17 +200,6 @@ def test_assembled_profiles():
             "absent": absent_of(profile),
         }
     require_golden("texts/profile-assembled.txt", outline(found))
-
-
-def test_results_without_the_line_of_their_profile_are_shown():
-    results = of_two([100] * 3, [40] * 3).results
-    whole = completed(None, results)
-    assert [(one.rank, one.calls) for one in whole.processes] == [(0, 3), (1, 3)]
-    assert [row[0] for row in process_rows(results, whole)] == ["0", "1"]
-    assert remarks_of(results, whole) == []
-    results[0].figures[0].process = 1 << 60
-    assert len(completed(None, results).processes) == 2
-    assert remarks_of(results, completed(None, results)) == []
 
 
 def content_of(assembled, **more):

@@ -107,16 +107,10 @@ STEPS = {
         ],
         {},
     ),
-    "messages to one peer stay apart however close they are": (
-        *(FOUR, [[(SEND, 0, 5, 1), (SEND, 5.8, 5, 1)], [(RECV, 0, 5, 0), (RECV, 8, 5, 0)]], {}),
-    ),
     "larger groups come first": (
         [operation("all_reduce", group, ranks) for group, ranks in ((1, 2), (0, 0), (2, 2))],
         [[(0, 0, 1), (1, 9, 1)]] * 2 + [[(2, 0, 1), (1, 9, 1)]] * 2,
         {"groups": [[], [0, 1], [2, 3]]},
-    ),
-    "groups without calls are left out": (
-        *([operation("all_reduce", group=1)], [[(0, 0, 1)]] * 2, {"groups": [[0, None], [1, 0]]}),
     ),
     "a group without known ranks is of all that call it": (
         *(["all_reduce"], [[(0, 0, 1)]] * 2, {"groups": [[]]}),
@@ -133,33 +127,22 @@ STEPS = {
     ),
     # NCCL reports messages to the plug-in without the end of their kernels.
     "messages of a plug-in have partial times": (FOUR, SHARED, {}),
-    "messages of a plug-in alone have no time of communication": (
-        *(FOUR, [window[2:] for window in SHARED], {}),
-    ),
     # On other streams than those of rank 0, too, the work beside its call is known.
-    **{
-        f"a call beside which nothing runs is not slowed down, on stream {stream}": (
-            ["all_reduce"],
-            [
-                [(0, 0, 100, -1, 0), (0, 200, 100, -1, 40)],
-                [(0, 0, 100, -1, 0), (0, 200, 100, -1, 0, stream)],
-            ],
-            {},
-        )
-        for stream in (0, 1)
-    },
+    "a call beside which nothing runs is not slowed down": (
+        ["all_reduce"],
+        [
+            [(0, 0, 100, -1, 0), (0, 200, 100, -1, 40)],
+            [(0, 0, 100, -1, 0), (0, 200, 100, -1, 0, 1)],
+        ],
+        {},
+    ),
     "without times no call is compared": (["all_reduce"], [[(0, 0, 0)]] * 2, {}),
     "calls of which one rank has no times are not shared": (
         *(["all_reduce"], [[(0, 0, 10)], [(0, 0, 0)]], {}),
     ),
-    **{
-        f"a kernel of messages lasts from the first begin to the last end, beside {beside} us": (
-            FOUR,
-            [[(SEND, 0.4, 10, 1 - one, 1), (RECV, 0, 10, 1 - one, beside)] for one in (0, 1)],
-            {},
-        )
-        for beside in (2, 50)
-    },
+    "a kernel of messages lasts from the first begin to the last end": (
+        *(FOUR, [[(SEND, 0.4, 10, 1 - one, 1), (RECV, 0, 10, 1 - one, 50)] for one in (0, 1)], {}),
+    ),
     "sizes of all parts are accepted": (
         *([replace(operation("all_gather"), size_bytes=2 * 1024)], [[(0, 0, 1)]] * 2, {}),
     ),
@@ -181,7 +164,6 @@ def test_a_rank_receives_its_own_calls_only():
     parts = [operation("all_reduce", ranks=3), *messages(3)]
     step = step_of(journal_of(parts, windows), "p").step
     assert [one.calls for one in step.by_rank()] == list(step.calls)
-    assert [len(one.calls) for one in step.by_rank()] == [2, 2, 1]
     assert [one.length_s for one in step.by_rank()] == pytest.approx([50 * US] * 3)
     assert step.by_rank()[2].groups == step.groups
     assert step.by_rank()[0].traffic is None
@@ -200,7 +182,7 @@ REFUSED = [
     (["recv", operation("send", count=8)], [[(0, 0, 1, 1)], [(1, 0, 1, 0)]], None),
     *((["all_reduce"], [ONE], [ranks]) for ranks in ([0, None], [0, 7])),
     (["all_reduce"], [ONE, []], [[]]),
-    *((["all_reduce"], TWICE, [ranks]) for ranks in ([0, 0], [0, -1], [0])),
+    *((["all_reduce"], TWICE, [ranks]) for ranks in ([0, 0], [0])),
     (["all_reduce"], [[(0, 1e306, 1)]], None),
     (["all_reduce"], [[(0, float("nan"), 1)]], None),
     ([operation("all_reduce", count=1 << 60)], [ONE], None),

@@ -129,7 +129,6 @@ MATMUL = Compute("matmul", "float32", 128)
 @pytest.mark.parametrize(
     ("begins_us", "wanted_us", "changes"),
     [
-        ((0, 8), (0, 0), {}),
         ((8, 0), (3, 0), {}),
         ((0, 5, 9), (0, 6, 2), {}),
         # Whatever runs beside the calls.

@@ -1,7 +1,6 @@
 """``cclmark predict --model``."""
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
@@ -57,15 +56,6 @@ def test_a_job_scales_with_the_same_batch_and_with_one_that_grows(cclmark):
     assert "the error of predictions is unknown" in run.out
 
 
-def test_communication_becomes_exposed_at_a_number_of_gpus(cclmark):
-    run = cclmark(*JOB[:-1], "8x25", "--gpus", "8,64", "--batch", "64")
-    exposed = {
-        one.scaled.need.job.devices: one.step.exposed_share for one in results_of(run, STRONG)
-    }
-    assert exposed[8] < 0.1 < exposed[64]
-    assert "from 64 GPUs on, exposed communication takes more than 10 % of a step" in run.out
-
-
 def test_layouts_are_ranked_among_those_that_fit(cclmark):
     run = cclmark(
         *("predict", "--model", "llama3-70b", "--gpus", "64", "--batch", "256", "--layouts"),
@@ -103,17 +93,6 @@ def test_published_steps_are_predicted_better_than_by_the_same_utilization(cclma
     assert "rank correlation" in run.out
     page = cclmark("report", run.journal_path, "-O", "page.html")
     assert "step-by-gpus" in (page.directory / "page.html").read_text()
-
-
-def test_formats_have_the_same_figures(cclmark):
-    arguments = (*JOB, "--gpus", "8,64")
-    rows = [*csv.DictReader(cclmark(*arguments, "--format", "csv").out.splitlines())]
-    results = json.loads(cclmark(*arguments, "--format", "json").out)["steps"]
-    assert len(rows) == len(results) == 4
-    for row, one in zip(rows, results, strict=True):
-        step = one["step"]
-        whole = step["compute_s"] + step["bubble_s"] + step["exposed_s"]
-        assert float(row["step_ms"]) == pytest.approx(whole * 1e3)
 
 
 def test_a_calibrated_rate_gives_the_measured_step(tmp_path):

@@ -3,19 +3,16 @@
 import re
 
 import pytest
-from msgspec.structs import replace
 from tunings import KIB, MIB, case_of, request_of
 
-from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation, Summary
 from cclmark.kinds.experiment.measured_trials import EndedError, TrialCosts, TrialTimes
-from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.tune.environment_search import EnvironmentTarget, candidates_of
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, EnvironmentTuning
-from cclmark.launch.launching import Starts, starts_of
+from cclmark.launch.launching import starts_of
 from cclmark.launch.request import Outcome
-from cclmark.work.variants import COMMUNICATOR, DEFAULT, PROCESS
+from cclmark.work.variants import COMMUNICATOR, PROCESS
 from commands import completed
 from simulated_trials import SimulatedTrials, text_of
 
@@ -90,16 +87,6 @@ def test_a_gain_is_deployed_in_fresh_processes(tmp_path):
     assert text.count("copies") == 2 * len(SIZES)
 
 
-def test_nothing_beats_the_default(tmp_path):
-    (tmp_path / "t").mkdir()
-    result, text = tuned(tmp_path, Simulated(lambda *_: 1e-5))
-    assert (result.variables, result.files) == ({}, [])
-    assert not (tmp_path / "t").exists()  # so that the command can be repeated
-    assert "nothing beats the default" in text
-    assert f"12 combinations of {INLINE}, {STREAM}" in text
-    assert "s, no proof\n" in text
-
-
 def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_path):
     def slow(variables, _operation, size):
         return 1e-6 * (4 if int(variables.get(INLINE, 65536)) > 16384 else 1) + size / 1e10
@@ -114,19 +101,18 @@ def test_what_replaces_a_variable_of_the_environment_is_compared_with_it(tmp_pat
 
 class LaunchBound(Simulated):
     """Launches determine the time of a call up to 1 MiB: a new environment changes its cost by
-    ``factor``, at one size by ``at_one_size``. The times of the simulation are those of the device.
+    ``factor``. The times of the simulation are those of the device.
     """
 
-    def __init__(self, *, factor=1.0, at_one_size=1.0):
+    def __init__(self, *, factor=1.0):
         super().__init__(flat)
-        self._factors = factor, at_one_size
+        self._factor = factor
 
     def figures(self, trial):
         device_s, size = self._times[trial], trial.case.size_bytes
         if size > MIB:
             return TrialTimes(device_s)
-        factor, at_one_size = self._factors if trial.variant.assignments else (1.0, 1.0)
-        call_s = 200e-6 * factor * (at_one_size if size == 16 * KIB else 1.0)
+        call_s = 200e-6 * (self._factor if trial.variant.assignments else 1.0)
         return TrialTimes(call_s * self.noise(), device_s)
 
 
@@ -161,15 +147,6 @@ def test_calls_that_may_cost_more_by_chance_are_reported(tmp_path):
     assert "which may be noise" in text
 
 
-def test_a_size_whose_calls_cost_more_withholds_the_file(tmp_path):
-    result, text = tuned(tmp_path, LaunchBound(at_one_size=1.05))
-    assert not result.proof.objection
-    assert set(dict(result.proof.costly)) == {("all_reduce", 16 * KIB)}
-    assert result.files == []
-    assert "a call costs more at 16 KiB, because launches determine its time" in text
-    assert "no file is written: an environment applies to all sizes" in text
-
-
 def test_what_fails_is_reported_and_in_the_proof_not_deployed(tmp_path):
     def fails(trial):
         return trial.stage == "proof" and trial.case.size_bytes == MIB
@@ -184,16 +161,6 @@ def test_what_fails_is_reported_and_in_the_proof_not_deployed(tmp_path):
     result, text = tuned(tmp_path / "search", simulated)
     assert result.files
     assert f"failed     {STREAM}=131072" in text
-
-
-def test_variables_of_the_user_are_named_in_the_file(tmp_path):
-    tuned(tmp_path, Simulated(flat), environment={STREAM: "4M"})
-    text = (tmp_path / "t" / ENVIRONMENT_FILE).read_text()
-    assert f"# measured with {STREAM}=4M, which this file does not set\n" in text
-    assert f"export {STREAM}" not in text
-    assert f"export {INLINE}=" in text
-    with pytest.raises(UsageError, match="not one printable line"):
-        tuned(tmp_path / "escape", Simulated(flat), environment={STREAM: "4M\x1b"})
 
 
 class Timed(Simulated):
@@ -250,44 +217,6 @@ def test_the_search_has_a_share_of_a_budget_that_is_short_or_of_unknown_use(tmp_
     assert not result.is_search_complete
     result, _ = tuned(tmp_path / "unknown", Timed(monkeypatch, is_known=False), budget_s=100)
     assert 62 < result.search_s < 62 + 44  # a round of the search takes 44 s
-
-
-def test_the_time_of_trials_is_that_of_their_case_or_of_the_nearest_size():
-    costs = TrialCosts()
-    small, large = case_of("all_reduce", KIB), case_of("all_reduce", 64 * MIB)
-    assert costs.expected_s([small], Starts(1, 1)) is None
-
-    def trial(case, duration_s):
-        return replace(measured(Trial(DEFAULT, 0, case, "search")), duration_s=duration_s)
-
-    none = Starts(0, 0)
-    costs.add_round(10.0, [trial(small, 1.0), trial(small, 3.0), trial(large, 4.0)], Starts(2, 2))
-    assert costs.expected_s([small], none) == 2.0
-    assert costs.expected_s([case_of("all_reduce", 48 * MIB)], none) == 4.0
-    assert costs.expected_s([case_of("all_gather", MIB)], none) == 2.0
-    assert costs.expected_s([], Starts(3, 3)) == 3 * (10.0 - 8.0) / 2
-    costs.add([TrialResult(0, Trial(DEFAULT, 0, small, "search"), "died")])  # no figure
-    assert costs.expected_s([small], none) == 2.0
-
-
-def test_the_times_of_processes_and_of_communicators_are_told_apart():
-    def expected_s(starts, *rounds, creation_s=0.0):
-        """After rounds of so many processes, communicators, and seconds beside one trial."""
-        costs, trial = TrialCosts(), Trial(DEFAULT, 0, case_of("all_reduce", KIB), "search")
-        result = replace(measured(trial), duration_s=1.0)
-        for processes, communicators, overhead_s in rounds:
-            own = Starts(processes, communicators)
-            costs.add_round(overhead_s + 1.0, [result], own, creation_s)
-        return costs.expected_s([], Starts(*starts))
-
-    known = expected_s((3, 3), (1, 4, 10.0), creation_s=6.0)
-    assert known == pytest.approx(3 * (4 + 1.5))
-    assert expected_s((1, 8), (1, 4, 10.0), creation_s=6.0) == pytest.approx(4 + 8 * 1.5)
-    rounds = ((1, 14, 16.0), (1, 14, 99.0), (2, 8, 12.0), (1, 14, 15.0), (1, 6, 7.0))
-    assert expected_s((3, 3), *rounds) == pytest.approx(3 * (2 + 1))
-    # Noise must not make a part negative.
-    assert expected_s((3, 3), (1, 14, 5.0), (1, 4, 6.0)) == pytest.approx(3 * 6)
-    assert expected_s((3, 3), (1, 14, 90.0), (1, 2, 2.0)) == pytest.approx(3 * 1)
 
 
 def test_a_failure_of_the_default_ends_the_run(tmp_path, monkeypatch):

@@ -122,9 +122,7 @@ def test_what_is_written_is_read():
     "changes",
     [
         *({"rules": ()}, {"rules": (*RULES, RULES[0])}, {"device": ""}, {"library": "hccl"}),
-        *({"library_version": "2.28.9\nend"}, {"library_version": "2.28"}, {"nvlinks": -1}),
-        {"rules": [replace(RULES[0], channels=257)]},
-        {"rules": [replace(RULES[0], largest_bytes=MOST_BYTES + 1)]},
+        *({"library_version": "2.28.9\nend"}, {"nvlinks": -1}),
     ],
 )
 def test_a_table_that_cannot_be_read_is_not_written(changes):
@@ -196,7 +194,7 @@ def mutated(draw):
 
 
 @given(text=mutated())
-@settings(max_examples=examples(2000), deadline=None)
+@settings(max_examples=examples(1000), deadline=None)
 def test_both_sides_accept_and_refuse_the_same_texts(plugin, text):
     content = text.encode("utf-8", "surrogatepass")
     assert plugin.problem(content) == problem_of(text, str(plugin.path))

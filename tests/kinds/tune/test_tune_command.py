@@ -1,7 +1,6 @@
 """``cclmark tune`` on fakes; tests/kinds/tune/test_tuning.py has simulated devices with gains."""
 
 import fcntl
-import json
 import os
 import signal
 
@@ -33,7 +32,6 @@ def test_a_run_ends_with_a_result(cclmark, fakes):
     assert all(one.is_checked for one in trials)
     assert "all_reduce float32 sum out-of-place · nccl, 2 ranks" in run.out
     assert "nothing can be selected for this operation by size" in run.out
-    assert " trials" in run.out
     variants = {one.trial.variant.describe() for one in trials}
     assert any(one.endswith("/t/candidates/ring-ll-32.table") for one in variants)
     kept = (run.directory / "t" / "candidates").exists()
@@ -45,20 +43,8 @@ def test_a_run_ends_with_a_result(cclmark, fakes):
     )
     assert kept != any(text in run.out for text in ends)
     assert result_of(journal.footer).is_complete
-    table, markdown, json_text = (
-        cclmark("export", run.journal_path, "--format", format).out
-        for format in ("table", "markdown", "json")
-    )
-    own = [line for line in run.out.splitlines() if not line.startswith("  next ")]
-    assert {*own} <= {*table.splitlines()}
-    (outcome,) = [line for line in run.out.splitlines() if line.startswith("  search ")]
-    assert f"- {outcome.strip()}\n" in markdown
-    ids = {one["id"] for one in json.loads(json_text)["findings"]}
-    assert ids & {"proven-gain", "no-gain", "artifact-withheld"}
     # The plug-in of the ranks leaves no log where nothing is recorded.
     assert list(run.directory.glob("*.cclmlog")) == []
-    rows = cclmark("export", run.journal_path, "--format", "csv").out
-    assert rows.count("\n") == 1 + len(trials)
 
 
 def test_an_interrupted_run_continues(cclmark, background, fakes):
@@ -84,28 +70,6 @@ def test_two_runs_at_once_are_refused(cclmark, fakes, tmp_path):
 
 def test_invalid_requests(refusals, fakes, flagcx_env, tmp_path):
     refusals("refused.txt", {**flagcx_env(), **fakes()})
-
-
-OWN_LIBRARY = """
-name = "own"
-shape = "nccl"
-devices = ["cuda"]
-prefix = "nccl"
-files = ["{file}"]
-[types]
-float32 = 7
-[reductions]
-sum = 0
-"""
-
-
-def test_libraries_without_known_settings_are_not_tuned(cclmark, fakes, fake_cuda, tmp_path):
-    file = tmp_path / "own.toml"
-    file.write_text(OWN_LIBRARY.format(file=fake_cuda.nccl))
-    own = ("--ccl", "own", "--ccl-file", file, "-g", "2")
-    refused = cclmark("tune", "all_reduce", *own, env=fakes(), code=3)
-    assert "cclmark tune has nothing to try for own" in refused.message
-    assert refused.written() == ["own.toml"]
 
 
 @pytest.mark.parametrize(

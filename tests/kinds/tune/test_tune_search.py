@@ -98,7 +98,6 @@ FASTER = {1: 0.5}
 @pytest.mark.parametrize(
     ("ratios", "rules"),
     [
-        ([{}] * 6, []),
         # A winner of all sizes is one rule.
         ([{1: 0.9}] * 6, [(0, 5, 1)]),
         # Between the last size that wins and the next one the default stays.

@@ -8,24 +8,26 @@ import msgspec
 import pytest
 from tunings import KIB, MIB, case_of, is_tuned, request_of
 
+from cclmark.analysis.ratio import RatioEstimate
 from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import TrialTimes
 from cclmark.kinds.tune import open_mpi_rules, table_file
 from cclmark.kinds.tune.plan import Choice
 from cclmark.kinds.tune.request import _with_middles, check_directory
+from cclmark.kinds.tune.result import OperationResult, Proof, Proven, RulesResult
+from cclmark.kinds.tune.search import Rule
 from cclmark.kinds.tune.targets import (
     RULES_FILE,
     TABLE_FILE,
     NcclTarget,
     OpenMpiTarget,
-    wide_options,
 )
-from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, Budget, RulesTuning
+from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, Budget, RulesTuning, measure_sm_cost
 from cclmark.launch.request import Outcome
 from cclmark.work.variants import REGISTRATION
 from commands import completed
-from simulated_trials import SimulatedTrials, text_of
+from simulated_trials import SimulatedTrials, stored_document, text_of
 
 _read_table = cache(table_file.read)  # most trials have the same one
 
@@ -339,15 +341,6 @@ def test_calls_that_cost_more_next_to_a_rule_withdraw_the_rules_that_cause_it(tm
     assert any("without a rule, takes more time" in each.reason for each in one.proof.dropped)
 
 
-def test_calls_that_cost_more_at_sizes_without_a_rule_are_reported(tmp_path):
-    result, one, text = tuned(tmp_path, LaunchBound(costly_bytes=8 * KIB))
-    size, ratio = one.calls_outside
-    assert size < 16 * MIB
-    assert ratio.ratio == pytest.approx(1.2 ** (4 / 5), rel=0.05)  # four of five sizes
-    assert "whose time launches determine: a call costs +" in text
-    assert result.files
-
-
 def test_what_did_not_run_or_fails_is_not_deployed(tmp_path):
     class Unavailable(Simulated):
         """The library refuses the choice of every table, and runs its own with more channels."""
@@ -389,12 +382,7 @@ def test_buffers_and_channels_are_of_the_program_where_it_may_change(tmp_path):
     assert "requires the option minCTAs=64 of the communicator" in script
 
 
-def test_no_more_channels_are_requested_than_the_version_has():
-    for version, most in {"2.28.9": 64, "2.25.1": 64, "2.24.3": 32, "2.18.5": 32}.items():
-        assert wide_options(version) == {"minCTAs": str(most), "maxCTAs": str(most)}
-
-
-@pytest.mark.parametrize(("version", "configured"), [("2.16.5", 1), ("", 1), ("2.18.5", 0)])
+@pytest.mark.parametrize(("version", "configured"), [("2.16.5", 1), ("2.18.5", 0)])
 def test_a_library_without_the_options_is_tuned_by_the_variable(version, configured, tmp_path):
     conditions = ("rccl", version, "MI300X", None, 2, 24, "/plug-in.so", True)
     target = NcclTarget(*conditions, bool(configured))
@@ -402,12 +390,6 @@ def test_a_library_without_the_options_is_tuned_by_the_variable(version, configu
     assert not artifact.options
     assert artifact.process["NCCL_MIN_CTAS"] == "64"
     assert target.wide_settings == {"NCCL_MIN_CTAS": "64"}
-
-
-def test_operations_without_a_tuner_need_a_change_of_the_program(tmp_path):
-    _, _, text = tuned(tmp_path, Simulated(), ("all_reduce", "alltoall"))
-    assert "nothing can be selected for this operation by size" in text
-    assert {rule.operation for rule in table_in(tmp_path).rules} == {"all_reduce"}
 
 
 def test_a_deadline_ends_the_search_with_the_reason(tmp_path):
@@ -491,3 +473,21 @@ def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
     assert one.mean_gain > 1.3
     assert "recursive_doubling" in text
     assert "NCCL_MIN_CTAS" not in text
+
+
+def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
+    product = "cuBLASLt, which multiplies matrices on CUDA devices (pip install nvidia-cublas"
+    message = f"rank 0 (cuda:0) failed\n  {product}\x1b), cannot be loaded\n  another line"
+    monkeypatch.setattr(
+        "cclmark.kinds.tune.tuning.measure_beside", lambda *_: ([], Outcome(3, message))
+    )
+    one = OperationResult(case_of("all_reduce", MIB), choices={1: Choice("ring", "simple", 2)})
+    gain = RatioEstimate(-0.1, 0.01, 6, 0.001, 7)
+    one.proof = Proof([Proven(Rule(0, MIB, 1), gain, 0.001, {MIB: gain})], [])
+    result = RulesResult(7, operations=[one])
+    cost = measure_sm_cost(None, {"all_reduce": [one.case]}, result, tmp_path, 64)
+    result = msgspec.structs.replace(result, is_complete=True, sm_cost=cost)
+    (finding,) = [one for one in stored_document(result).findings if one.id == "sm-cost"]
+    assert finding.severity == "unknown"
+    failed = f"rank 0 (cuda:0) failed: {product}\\x1b), cannot be loaded"
+    assert finding.sentence == f"SM cost: not measured: {failed}"
