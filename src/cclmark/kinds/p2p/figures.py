@@ -363,20 +363,20 @@ class Matrix:
             verb = "write to" if series.direction == "write" else "read from"
             verb = "send to" if series.ccl else verb
             return f"row and column {verb} each other at once; both directions together"
-        if series.measure == "bidirectional" and series.scope == "host":
-            return "from and to the host at once; both directions together"
         at_once = ", all pairs of a round at once" if series.scope == "all-pairs" else ""
-        back = ", and back" if series.measure == "bidirectional" else ""
-        if series.scope in _SCOPE_MEANING:
-            return _SCOPE_MEANING[series.scope].format(back=back)
-        return _way(series) + at_once
+        meaning = _SCOPE_MEANING.get((series.scope, series.measure == "bidirectional"))
+        return _way(series) + at_once if meaning is None else meaning
 
 
+# By the scope, and whether copies are in both directions.
 _SCOPE_MEANING = {
-    "host": "",
-    "local": "",
-    "all-to-one": "all others send to the column's device at once{back}: the sum",
-    "one-to-all": "the column's device sends to all others at once{back}: the sum",
+    ("host", False): "",
+    ("host", True): "from and to the host at once; both directions together",
+    ("local", False): "",
+    ("all-to-one", False): "all others send to the column's device at once: the sum",
+    ("all-to-one", True): "all others send to the column's device at once, and back: the sum",
+    ("one-to-all", False): "the column's device sends to all others at once: the sum",
+    ("one-to-all", True): "the column's device sends to all others at once, and back: the sum",
 }
 _SCOPE_WORDS = {
     "local": "within a device",
