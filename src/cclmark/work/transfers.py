@@ -354,8 +354,11 @@ class TransferPlan:
             yield from self._host_flows(common)
 
     def _host_flows(self, common: Transfer) -> Iterator[Transfer]:
-        # Calls that copy pageable memory return when they are done: there is no both at once.
+        # Calls that copy pageable memory return when they are done, and a kernel of one direction
+        # has all multiprocessors of its device: neither is in both directions at once.
         both = common.measure == "bidirectional"
+        if both and common.engine != "CE":
+            return
         kinds = _HOST_KINDS if common.engine == "CE" and not both else ("pinned",)
         ways = (False,) if both else (False, True)
         for kind, numa, to_host in product(kinds, self.numa, ways):
