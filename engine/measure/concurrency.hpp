@@ -34,8 +34,9 @@ struct StreamTimes {
 /// still has some. A device that works inside the call, as the host does, runs the compute in a
 /// second thread, which may use the processors of the first one.
 ///
-/// A library with a stream of its own records its marks itself: the origin of their times is then
-/// known to half the time between two events on the idle device, which its mark lies between.
+/// If the library has a separate stream, the library records the marks on that stream. The origin
+/// of their times lies between two events on the idle device, and is known to half of their
+/// distance.
 class Concurrency {
  public:
   /// `stream`: of the collective.

@@ -1,4 +1,4 @@
-"""A Slurm of its own, whose nodes are the two hosts: authentication, controller and daemons."""
+"""A Slurm whose nodes are the two hosts: authentication, controller and daemons."""
 
 import os
 import re

@@ -177,7 +177,7 @@ def test_a_launcher_that_is_suspended_receives_why_a_rank_failed(background, fak
 # in it; where it can be long, it is: there the rank is in the engine's hands.
 TIMEOUT_S = 2
 AT_MOST_S = TIMEOUT_S + 10.0
-MANY = "100000000"  # operations; nobody waits for their end
+MANY = "100000000"  # operations; the test does not wait for their end
 SHORT = ("-n", "5", "-w", "0", "-N", "3")
 HELD = (
     *("start-up", "opening the device", "loading the library", "communicator creation"),

@@ -188,7 +188,7 @@ PARENT = [
 
 
 def test_the_parent_of_a_launched_process_is_killed(pods):
-    """Nobody tells the process itself, as when a launcher is killed by force."""
+    """The process receives no message, as when a launcher is killed by SIGKILL."""
     started = [pods.start(one, 2, *SWEEP, "-N", "0", prefix=PARENT) for one in range(2)]
     wait_until(lambda: pods.results() > 3, "there are results")
     begin_s = time.monotonic()

@@ -404,8 +404,7 @@ def _ranges(summaries: Sequence[ReplaySummary]) -> Iterator[Finding]:
         waits = {KEEP: "computation waits for communication", FIXED: "it does not"}
         ends = [
             f"{ratio_to_default(one.ratio)} times as long ({gaps}: {words}{_doubt(one)})"
-            for gaps, words in waits.items()
-            if (one := by_gaps[gaps])
+            for one, gaps, words in ((by_gaps[gaps], gaps, waits[gaps]) for gaps in waits)
         ]
         text = (
             f"with {plain(variant.describe())} a step of the program is expected to take between "
