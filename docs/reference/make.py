@@ -13,7 +13,7 @@ from types import MappingProxyType
 import click
 
 from cclmark.cli.commands import COMMANDS, load_command
-from cclmark.cli.main import TOPICS
+from cclmark.cli.main import topic_text
 from cclmark.document.columns import Column
 from cclmark.document.finding_rules import FIGURES, FINDINGS
 from cclmark.document.insight_words import capitalised
@@ -130,7 +130,7 @@ def with_topics(page: str) -> str:
     page = with_block(page, "Examples", "sh", examples())
     for topic in ("sizes", "exit-codes", "environment"):
         heading = topic.replace("-", " ").capitalize()
-        page = with_block(page, heading, "text", TOPICS[topic])
+        page = with_block(page, heading, "text", topic_text(topic))
     return page
 
 

@@ -1,7 +1,7 @@
-"""The process of a rank: ``python -m cclmark.rank_process [--runtime NAME | JOBS]``.
+"""The process of a rank: ``python -m cclmark.rank_process [--runtime NAME | JOBS...]``.
 
-Its job is on standard input, or in the file ``JOBS``: with those of all ranks of an mpirun, or
-alone if a debugger has the standard input.
+Its job is on standard input, or in a file of ``JOBS``: with those of all ranks of an mpirun and
+process, or alone if a debugger has the standard input.
 ``--runtime``: the runtime of its device, which loads while Python imports the modules of a rank:
 the initialisation of a driver takes longer than these imports.
 """
@@ -20,12 +20,11 @@ def _load(runtime: str) -> None:
 
 def main() -> None:
     """Runs the job of this rank and exits."""
-    jobs, loading = "", None
+    jobs, loading = sys.argv[1:], None
     if sys.argv[1:2] == ["--runtime"]:
         loading = threading.Thread(target=_load, args=(sys.argv[2],), daemon=True)
         loading.start()
-    elif len(sys.argv) > 1:
-        jobs = sys.argv[1]
+        jobs = []
     from cclmark.kinds.registry import KINDS
     from cclmark.rank.worker import run_rank
 

@@ -14,7 +14,7 @@ from cclmark.journal.schema import HostDescription
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Request
-from cclmark.options.case_request import require_new_ranks
+from cclmark.options.case_request import with_new_ranks
 from cclmark.options.environment_file import read_shell
 from cclmark.options.varied import (
     environment_with,
@@ -95,7 +95,7 @@ def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) 
         coordinator=coordinator,
     )
     if len(request.planned) > 1:
-        require_new_ranks("train", request)
+        request = with_new_ranks("train", request)
     return record(request, flags, f"train-{training.model.name}-{_label(training)}-{ranks}")
 
 

@@ -146,11 +146,6 @@ done
 wait "${pids[1]}"
 wait "${pids[0]}"
 """
-# Another host for cclmark and for the library, with memory and network in common with this one,
-# through which the fake library's messages go.
-ELSE = (
-    'mount --bind "$1" /proc/sys/kernel/random/boot_id; hostname "$2"; shift 2; exec bash -c "$@"'
-)
 
 
 def on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=(), of_second=(), code=0):
@@ -158,8 +153,6 @@ def on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=(), of_second=(), c
 
     ``of_both``, ``of_second``: variables of the hosts.
     """
-    boot = tmp_path / "boot_id"
-    boot.write_text("11111111-2222-3333-4444-555555555555\n")
     journal = tmp_path / "run.jsonl"
     journal.unlink(missing_ok=True)
     command = (
@@ -172,10 +165,7 @@ def on_fake_devices(fake_cuda, tmp_path, *arguments, of_both=(), of_second=(), c
     }
     env = {**os.environ, **fake_cuda.env(CCLMARK_FAKE_DEVICES="2"), **launched, **dict(of_both)}
     here = ["bash", "-c", ON_A_HOST, "bash", "0", *command]
-    there = [
-        *("unshare", "--uts", "--mount", "sh", "-c", ELSE, "sh", str(boot), "beta"),
-        *(ON_A_HOST, "bash", "1", *command),
-    ]
+    there = [*host_room.elsewhere(tmp_path), "bash", "-c", ON_A_HOST, "bash", "1", *command]
     begun = [
         subprocess.Popen(words, cwd=tmp_path, env={**env, **dict(more)})
         for words, more in ((there, of_second), (here, ()))

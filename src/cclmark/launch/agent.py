@@ -12,9 +12,8 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -24,23 +23,45 @@ from cclmark.journal.topology import relations_between
 from cclmark.launch.debugging import collect_stacks
 from cclmark.launch.ranks import RankProcess, end_ranks, environment, kill_ranks, start_rank
 from cclmark.rendezvous.board import Board
-from cclmark.rendezvous.messages import Described, Job, RankStatus
+from cclmark.rendezvous.messages import Described, Job, JobsFile, Memory, RankStatus
 
 _MOST_TEXT = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
 # Variables of an outer launcher that the user chose not to use.
-_OTHER_LAUNCHERS = ("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "PMI2_", "MPI_LOCAL", "PALS_", "FLUX_")
+_OTHER_LAUNCHERS = (
+    *("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "PMI2_", "MPI_LOCAL", "PALS_", "FLUX_"),
+    *("OMPI_MCA_orte_", "OMPI_MCA_ess", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"),
+)
 _SETTINGS = ("PMIX_MCA_",)
 _GRACE_S = 3.0
+_POLL_S = 0.02
 _SEGMENT = re.compile(r"/dev/shm/(?:sm_segment\.|vader_segment\.|mpich_shm_)\S+")
 # Messages of mpiruns about the end of a process.
 _SIGNAL = re.compile(r"\bsignal (\d+)")
 _EXIT_CODE = re.compile(r"\bexit code:\s+(\d+)", re.IGNORECASE)
+_RANK = re.compile(r"\bprocess rank (\d+) with PID |\bProcess name: \[.*,(\d+)\]")
+_PID = re.compile(r"\bPID (\d+) RUNNING AT (\S+)")
 # Executes the mpirun with a parent-death signal, which exec preserves.
 _STARTER = (
     "import os, signal, sys; from cclmark import _engine; "
     "_engine.die_with_parent(int(sys.argv[1]), signal.SIGTERM); os.execv(sys.argv[2], sys.argv[2:])"
 )
+
+
+@dataclass(frozen=True)
+class MpiStart:
+    """How an mpirun starts ranks.
+
+    ``mpirun``: the program, empty where the first process starts it for this one's ranks too.
+    ``ranks``: of all processes. ``files``: ``FIRST=PATH`` for each process: the file with the jobs
+    of its ranks, from that one on. ``hosts``: the ranks of each host by its name. All are empty for
+    the ranks of this process alone.
+    """
+
+    mpirun: str
+    ranks: int = 0
+    files: Sequence[str] = ()
+    hosts: Mapping[str, range] = field(default_factory=dict)
 
 
 @dataclass
@@ -74,44 +95,59 @@ class MpiRank(RankProcess):
         poll.register(self.handle, select.POLLIN)
         return not poll.poll(0)
 
+    def wait_for_exit(self, timeout_s: float) -> None:
+        """Waits for the mpirun, or for the rank of one that another process started."""
+        deadline_s = time.monotonic() + timeout_s
+        while self.process is None and self.remains() and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+        super().wait_for_exit(timeout_s)
+
     def kill(self) -> None:
         """Ends all ranks of the mpirun together."""
         self.mpirun.end()
 
 
 class MpiRanks:
-    """All ranks of a run under one mpirun, for runs that measure MPI.
+    """The ranks of this process under an mpirun, for runs that measure MPI.
 
-    The mpirun receives only the command line of a rank. Each rank opens its job and the shared
-    memory through the open files of this process, so that no secret appears in an environment or an
-    argument, and no file is left behind in a directory.
+    The mpirun of the first process starts those of all. It receives only the command line of a
+    rank. Each rank opens its job and the shared memory through the open files of its process, so
+    that no secret appears in an environment or an argument, and no file is left behind in a
+    directory.
     """
 
-    def __init__(self, jobs: list[Job], mpirun: str) -> None:
-        """Starts the ranks of ``jobs`` with the program ``mpirun``."""
-        self._program = mpirun
+    def __init__(self, jobs: list[Job], jobs_fd: int, start: MpiStart) -> None:
+        """Offers the ``jobs`` in the file ``jobs_fd``, and starts the mpirun, if this one does."""
+        self._program = start.mpirun
         self._output = os.memfd_create("cclmark-mpirun")
-        self._jobs = os.memfd_create("cclmark-jobs")
-        with os.fdopen(os.dup(self._jobs), "wb") as file:
-            file.write(msgspec.msgpack.encode(jobs))
         self._segments: set[str] = set()
         self._noted = False
         self._ended = False
         self._said_bytes: int | None = None
         self._first_gone: MpiRank | None = None
-        own = os.getpid()
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-c", _STARTER, str(own), mpirun),
-                *("-n", str(len(jobs)), "--bind-to", "none"),
-                *(sys.executable, "-m", "cclmark.rank_process", f"/proc/{own}/fd/{self._jobs}"),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=self._output,
-            start_new_session=True,
-            env=_environment_of(environment()),
-        )
+        self._process: subprocess.Popen[bytes] | None = None
+        self._hosts, self._elsewhere = start.hosts, dict[tuple[str, int], int]()
+        hosts = ",".join(f"{name}:{len(ranks)}" for name, ranks in start.hosts.items())
+        own = _environment_of(environment())
+        # Ranks below the mpirun of another process have that one's environment, or of an ssh.
+        jobs_of_all = JobsFile(jobs, {} if start.mpirun else own)
+        with os.fdopen(os.dup(jobs_fd), "wb") as file:
+            file.write(msgspec.msgpack.encode(jobs_of_all))
+        if start.mpirun:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-c", _STARTER, str(os.getpid()), start.mpirun),
+                    *("-n", str(start.ranks or len(jobs)), "--bind-to", "none"),
+                    *(("-host", hosts) if hosts else ()),
+                    *(sys.executable, "-m", "cclmark.rank_process"),
+                    *(start.files or (f"0=/proc/{os.getpid()}/fd/{jobs_fd}",)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
+                start_new_session=True,
+                env=own,
+            )
         self.ranks = [MpiRank(job.rank, self._process, self) for job in jobs]
 
     def said(self) -> str:
@@ -130,7 +166,8 @@ class MpiRanks:
 
     def began_nothing(self) -> str:
         """A report on the mpirun if no rank has begun, empty if one has."""
-        if any(rank.number for rank in self.ranks):
+        begun = any(rank.number for rank in self.ranks) or self.failed()[0] >= 0
+        if self._process is None or begun:
             return ""
         code = self._process.poll()
         if code is None:
@@ -178,31 +215,62 @@ class MpiRanks:
 
     def status_of(self, rank: MpiRank) -> int | None:
         """The exit status of a rank, after a failure only of the first rank to exit, if known."""
-        code = self._process.poll()
-        if code is None:
-            return None
-        first = self._first_gone
-        if code == 0 or first is None:
+        code = self._process.poll() if self._process is not None else None
+        if not code:
             return code
-        if rank is not first:
-            return None
+        first, status = self.failed()
+        return code if first < 0 else status if first == rank.rank else None
+
+    def failed(self) -> tuple[int, int]:
+        """The rank whose end made the mpirun fail, and its exit status; (-1, 0) if unknown.
+
+        On this host it is the first that exited, otherwise the one that the mpirun names.
+        """
+        code = self._process.poll() if self._process is not None else None
+        if not code:
+            return -1, 0
         said = self.said()
         killed, exited = _SIGNAL.search(said), _EXIT_CODE.search(said)
-        return -int(killed[1]) if killed else int(exited[1]) if exited else code
+        status = -int(killed[1]) if killed else int(exited[1]) if exited else code
+        named = self._named_in(said)
+        if named not in (-1, *(rank.rank for rank in self.ranks)):
+            return named, status
+        return (self._first_gone.rank, status) if self._first_gone is not None else (-1, 0)
+
+    def found(self, rank: int, host: str, pid: int) -> None:
+        """Records the pid of a rank, possibly of another process on ``host``."""
+        self._elsewhere[host, pid] = rank
+        for one in self.ranks:
+            if one.rank == rank:
+                one.found(pid)
+
+    def _named_in(self, said: str) -> int:
+        """The rank that an mpirun reports, -1 for none: by its number, or by its pid and host.
+
+        A rank that ended before its pid was known counts as the first one of its host.
+        """
+        if (by_number := _RANK.search(said)) is not None:
+            return int(by_number[1] or by_number[2])
+        if (by_pid := _PID.search(said)) is None or by_pid[2] not in self._hosts:
+            return -1
+        first = self._hosts[by_pid[2]].start
+        return self._elsewhere.get((by_pid[2], int(by_pid[1])), first)
 
     def end(self) -> None:
         """Ends the mpirun and its ranks, once, and removes the shared memory that they leave."""
-        if self._ended or self._process.poll() == 0:
+        process = self._process
+        if self._ended or (process is not None and process.poll() == 0):
             return
         self._ended = True
         self._said_bytes = os.fstat(self._output).st_size
         self._note_segments()
-        # The mpirun gets time to clean up after its ranks by itself.
-        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            self._process.terminate()
-            self._process.wait(_GRACE_S)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if process is not None:
+            # The mpirun gets time to clean up after its ranks by itself.
+            with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                process.terminate()
+                process.wait(_GRACE_S)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
         for rank in self.ranks:
             # The pid of a rank that exited earlier may have been reused.
             if rank.number and _is_rank(rank.number):
@@ -215,7 +283,6 @@ class MpiRanks:
 
     def close(self) -> None:
         """Closes the descriptors of the run."""
-        os.close(self._jobs)
         os.close(self._output)
         for rank in self.ranks:
             if rank.handle >= 0:
@@ -257,25 +324,6 @@ _LATE_SHARE = 0.2
 _STACK_S = 0.5
 
 
-class Agent(Protocol):
-    """One of the processes of a run, local or remote, with its ranks."""
-
-    def start(self, jobs: Sequence[Job]) -> None:
-        """Starts the ranks of these jobs."""
-
-    def rank_statuses(self, *, closely: bool) -> list[RankStatus]:
-        """The states of its ranks as far as known in this process.
-
-        ``closely``: also finds out whether they are stopped, which takes longest.
-        """
-
-    def abort(self) -> None:
-        """Ends the waits of the ranks of its host for each other."""
-
-    def end(self) -> None:
-        """Waits briefly for ranks to exit by themselves and ends the others."""
-
-
 class LocalAgent:
     """This process's own ranks, and the memory shared by the ranks of a host.
 
@@ -284,55 +332,60 @@ class LocalAgent:
 
     def __init__(self) -> None:
         self._own = _new_memory()
-        self.rank_group_fd, self.board_fd = self._own
+        self.memory = self._own
         self._board: Board | None = None
         self.ranks: list[RankProcess] = []
         self.mpi: MpiRanks | None = None
-        self._mpirun = ""
+        self._mpi_start: MpiStart | None = None
         self._stack_files: dict[int, int] = {}
         self._stacks: dict[int, list[str]] = {}
 
-    def start_by(self, mpirun: str) -> None:
-        """Uses the program ``mpirun`` to start ranks from now on; empty starts them directly."""
-        self._mpirun = mpirun
+    def start_by(self, mpi_start: MpiStart | None) -> None:
+        """Has an mpirun start ranks from now on; None starts them directly."""
+        self._mpi_start = mpi_start
 
-    def meet_in(self, owner_pid: int, rank_group_fd: int, board_fd: int) -> None:
+    def meet_in(self, owner_pid: int, memory: Memory) -> None:
         """Uses the memory of process ``owner_pid``. Raises OSError if access is not permitted."""
         if owner_pid == os.getpid():
             return
         self._drop_foreign()
-        rank_group = os.open(f"/proc/{owner_pid}/fd/{rank_group_fd}", os.O_RDWR)
+        rank_group = os.open(f"/proc/{owner_pid}/fd/{memory.rank_group_fd}", os.O_RDWR)
         try:
-            board = os.open(f"/proc/{owner_pid}/fd/{board_fd}", os.O_RDWR)
+            board = os.open(f"/proc/{owner_pid}/fd/{memory.board_fd}", os.O_RDWR)
         except OSError:
             os.close(rank_group)
             raise
-        self.rank_group_fd, self.board_fd = rank_group, board
+        self.memory = Memory(rank_group, board, self._own.jobs_fd)
         self._board = None
 
     def start(self, jobs: Sequence[Job]) -> None:
         """Starts the ranks, all of which die with this process."""
         first = jobs[0]
-        self._board = Board(self.board_fd, first.ranks)
+        self._board = Board(self.memory.board_fd, first.ranks)
         self._stack_files = {job.rank: os.memfd_create("cclmark-stack") for job in jobs}
         own = [
             msgspec.structs.replace(
                 job,
                 parent_pid=os.getpid(),
-                rank_group_fd=self.rank_group_fd,
-                board_fd=self.board_fd,
+                rank_group_fd=self.memory.rank_group_fd,
+                board_fd=self.memory.board_fd,
                 stack_fd=self._stack_files[job.rank],
             )
             for job in jobs
         ]
         for job in own:
             self._board.enter(job.rank, "start-up", -1, 0, job.settings.timeout_s)
-        if self._mpirun:
-            self.mpi = MpiRanks(own, self._mpirun)
+        if self._mpi_start is not None:
+            self.mpi = MpiRanks(own, self.memory.jobs_fd, self._mpi_start)
             self.ranks += self.mpi.ranks
             return
         for job in own:
             start_rank(job, self.ranks)
+
+    def found(self, rank: int, host: str, pid: int) -> None:
+        """Records the pid of a rank on ``host`` that an mpirun started."""
+        if self.mpi is not None:
+            self.mpi.found(rank, host, pid)
 
     def rank_statuses(self, *, closely: bool) -> list[RankStatus]:
         """The state of each rank. When one is close to its deadline, collects all stacks once."""
@@ -373,7 +426,7 @@ class LocalAgent:
 
     def abort(self) -> None:
         """Sets the flag that every waiting rank of this host polls."""
-        os.pwrite(self.rank_group_fd, b"\1", 0)
+        os.pwrite(self.memory.rank_group_fd, b"\1", 0)
 
     def end(self) -> None:
         """Waits briefly for ranks to exit and kills the others."""
@@ -394,10 +447,8 @@ class LocalAgent:
         self._board = None
         self._close_stack_files()
         self._drop_foreign()
-        for descriptor in self._own:
-            os.close(descriptor)
-        self._own = _new_memory()
-        self.rank_group_fd, self.board_fd = self._own
+        self._close_own()
+        self._own = self.memory = _new_memory()
         return left
 
     def close(self) -> None:
@@ -407,7 +458,10 @@ class LocalAgent:
             self.mpi.close()
         self._close_stack_files()
         self._drop_foreign()
-        for descriptor in self._own:
+        self._close_own()
+
+    def _close_own(self) -> None:
+        for descriptor in msgspec.structs.astuple(self._own):
             os.close(descriptor)
 
     def _close_stack_files(self) -> None:
@@ -417,16 +471,15 @@ class LocalAgent:
         self._stacks = {}
 
     def _drop_foreign(self) -> None:
-        if (self.rank_group_fd, self.board_fd) != self._own:
-            for descriptor in (self.rank_group_fd, self.board_fd):
+        if self.memory != self._own:
+            for descriptor in (self.memory.rank_group_fd, self.memory.board_fd):
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
-            self.rank_group_fd, self.board_fd = self._own
+            self.memory = self._own
 
 
-def _new_memory() -> tuple[int, int]:
-    """Creates memory files for the rank group and for the status board."""
-    return os.memfd_create("cclmark-rank-group"), os.memfd_create("cclmark-board")
+def _new_memory() -> Memory:
+    return Memory(*(os.memfd_create(f"cclmark-{name}") for name in ("rank-group", "board", "jobs")))
 
 
 def describe_devices(

@@ -215,7 +215,7 @@ def start_ranks(
             "--debug-rank does not apply: mpirun starts these ranks. Use its option for debuggers"
         )
     jobs = _jobs(request, coordinator, layout, processors)
-    coordinator.own.start_by(request.mpirun)
+    coordinator.start_by(request.mpirun)
     of_member = by_key((process, job) for job, process in zip(jobs, layout.process_of, strict=True))
     for process, own in of_member.items():
         coordinator.agents[process].start(own)
@@ -254,7 +254,7 @@ def _jobs(
             modules=list(request.modules),
             libraries=added_libraries(),
             hosts=layout.host_of if len(coordinator.hosts) > 1 else [],
-            mpi=launched and request.by_mpi,
+            mpi=launched and request.by_mpi and not request.mpirun,
             absent=dict(request.absent),
             place_on_host=processors.places[rank],
             explain=request.explain,
@@ -307,6 +307,10 @@ class RankWatch:
         for agent in self._coordinator.agents:
             for rank_status in agent.rank_statuses(closely=closely):
                 self.rank_statuses[rank_status.rank] = rank_status
+        if (mpi := self._coordinator.own.mpi) is not None:
+            failed, status = mpi.failed()  # possibly of another host, which knows no status
+            if failed in self.rank_statuses:
+                self.rank_statuses[failed].exit_status = status
 
     def any_late(self) -> bool:
         """Whether a rank is close to its deadline."""

@@ -19,13 +19,14 @@ from cclmark.base.errors import (
     RankError,
     UsageError,
 )
+from cclmark.base.grouping import by_key
 from cclmark.base.signals import deferred, raise_if_ended
 from cclmark.base.standard_error import tell
 from cclmark.base.version import VERSION
 from cclmark.journal.host_processors import spread_over_cores
 from cclmark.journal.machine import describe_host
 from cclmark.journal.schema import HostDescription
-from cclmark.launch.agent import Agent, LocalAgent
+from cclmark.launch.agent import LocalAgent, MpiStart
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import SECRET_VARIABLE, Meeting, open_meeting
@@ -34,6 +35,7 @@ from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Abort,
     Clear,
+    Found,
     FromAny,
     Interrupted,
     Job,
@@ -67,6 +69,7 @@ class RemoteAgent:
         self.name = f"process {join.rank} (pid {join.pid} on {join.host.machine.hostname})"
         self.seen: list[RankStatus] = []
         self.ranks: set[int] = set()
+        self.by_mpirun = False
         self.interrupted_by: str | None = None
         self.ready_for = 0
         self.heard_s = time.monotonic()
@@ -75,8 +78,13 @@ class RemoteAgent:
         """Orders the process to start the ranks of these jobs."""
         owner = self._owner
         self.ranks = {job.rank for job in jobs}
-        order = Start(list(jobs), owner.pid, owner.rank_group_fd, owner.board_fd)
+        order = Start(list(jobs), owner.pid, owner.memory, self.by_mpirun)
         self._server.tell(self.process, order)
+
+    def found(self, rank: int, host: str, pid: int) -> None:
+        """Passes the pid of a rank on if it is one of the process."""
+        if rank in self.ranks:
+            self._server.tell(self.process, Found(rank, host, pid))
 
     def rank_statuses(self, *, closely: bool) -> list[RankStatus]:
         """The last report of the process, which looks closely after an abort."""
@@ -154,7 +162,7 @@ class Coordinator:
         ]
 
     @property
-    def agents(self) -> list[Agent]:
+    def agents(self) -> list[LocalAgent | RemoteAgent]:
         """The local and the remote agents by process number."""
         return [self.own, *self.remote]
 
@@ -216,7 +224,7 @@ class Coordinator:
         """Records a message of another process. Raises RankError for ranks that cannot be ended."""
         if isinstance(message, Ready):
             join = self.joins[message.rank]
-            join.rank_group_fd, join.board_fd = message.rank_group_fd, message.board_fd
+            join.memory = message.memory
             if message.left:
                 raise RankError(_left_behind(message.left, join.host.machine.hostname))
         self.remote[message.rank - 1].hear(message)
@@ -234,6 +242,35 @@ class Coordinator:
             self._lost = next(filter(None, (agent.lost(cut_s) for agent in by_cause)), "")
         return self._lost
 
+    def start_by(self, mpirun: str) -> None:
+        """Uses the program ``mpirun`` to start ranks from now on; empty starts them directly."""
+        start = MpiStart(mpirun) if mpirun else None
+        if mpirun and self.remote:
+            joins = [self.joins[process] for process in self.process_of_rank]
+            of_host = by_key((join.host.machine.hostname, rank) for rank, join in enumerate(joins))
+            files = {
+                f"/proc/{join.pid}/fd/{join.memory.jobs_fd}": rank
+                for rank, join in reversed([*enumerate(joins)])
+            }
+            start = MpiStart(
+                mpirun,
+                len(joins),
+                [f"{first}={path}" for path, first in files.items()],
+                {name: range(ranks[0], ranks[-1] + 1) for name, ranks in of_host.items()},
+            )
+        self.own.start_by(start)
+        for agent in self.remote:
+            agent.by_mpirun = bool(mpirun)
+
+    def found(self, rank: int, pid: int, *, all_up: bool) -> None:
+        """Passes on the pid of a rank, which an mpirun does not report, if one started it."""
+        if self.own.mpi is not None:
+            host = self.joins[self.process_of_rank[rank]].host.machine.hostname
+            for agent in self.agents:
+                agent.found(rank, host, pid)
+            if all_up:
+                self.own.mpi.watch()
+
     def begin_attempt(self, timeout_s: float) -> None:
         """Ends the ranks of an earlier attempt and has new memory created on all hosts.
 
@@ -246,10 +283,7 @@ class Coordinator:
         left = self.own.clear()
         if left:
             raise RankError(_left_behind(left, self.joins[0].host.machine.hostname))
-        self.joins[0].rank_group_fd, self.joins[0].board_fd = (
-            self.own.rank_group_fd,
-            self.own.board_fd,
-        )
+        self.joins[0].memory = self.own.memory
         server.forget_ranks()
         for agent in self.present:
             server.tell(agent.process, Clear(attempt, self.joins[0].host.machine.hostname))
@@ -425,8 +459,7 @@ def _own_join(
         arguments=_without_places(arguments),
         host=describe_host(os.environ),
         pid=os.getpid(),
-        rank_group_fd=agent.rank_group_fd,
-        board_fd=agent.board_fd,
+        memory=agent.memory,
         processors=spread_over_cores(os.sched_getaffinity(0)),
         runtimes=list(chosen.runtimes),
         indices=list(chosen.indices),
@@ -478,7 +511,7 @@ def _wait_for_all(
             if isinstance(message, Ready) and message.rank in joins:
                 join = joins[message.rank]
                 join.host.clock_ahead_s = message.clock_s - time.time()
-                join.rank_group_fd, join.board_fd = message.rank_group_fd, message.board_fd
+                join.memory = message.memory
                 ready.add(message.rank)
             if not isinstance(message, Join):
                 continue

@@ -11,7 +11,7 @@ from cclmark.base.printable import plain
 from cclmark.base.signals import deferred, raise_if_ended
 from cclmark.base.standard_error import tell
 from cclmark.journal.schema import Machine
-from cclmark.launch.agent import LocalAgent, describe_devices
+from cclmark.launch.agent import LocalAgent, MpiStart, describe_devices
 from cclmark.launch.meeting import ADDRESS_VARIABLE, SECRET_VARIABLE, find_meeting
 from cclmark.launch.placement import Placement
 from cclmark.rendezvous.client import Follower
@@ -21,6 +21,7 @@ from cclmark.rendezvous.messages import (
     Describe,
     Described,
     Failed,
+    Found,
     Heartbeat,
     Interrupted,
     Join,
@@ -157,6 +158,8 @@ class _Obedience:
         agent = self._agent
         if isinstance(order, Start):
             self._start(order)
+        elif isinstance(order, Found):
+            agent.found(order.rank, order.host, order.pid)
         elif isinstance(order, Clear):
             self._first_host = order.host or self._first_host
             left = agent.clear()
@@ -167,8 +170,7 @@ class _Obedience:
                     self._token,
                     order.attempt,
                     time.time(),
-                    agent.rank_group_fd,
-                    agent.board_fd,
+                    agent.memory,
                     left,
                 )
             )
@@ -188,7 +190,8 @@ class _Obedience:
     def _start(self, order: Start) -> None:
         """Starts the ranks. An OSError is reported as a failure of the first of them."""
         try:
-            self._agent.meet_in(order.owner_pid, order.rank_group_fd, order.board_fd)
+            self._agent.meet_in(order.owner_pid, order.memory)
+            self._agent.start_by(MpiStart("") if order.by_mpirun else None)
             self._agent.start(order.jobs)
         except OSError as error:
             job = order.jobs[0]

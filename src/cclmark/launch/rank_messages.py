@@ -263,10 +263,7 @@ class RankMessages:
     def _record(self, message: FromAny) -> None:
         if isinstance(message, Hello):
             self.hellos[message.rank] = message
-            if (mpi := self._coordinator.own.mpi) is not None:  # which does not report the pids
-                mpi.ranks[message.rank].found(message.devices[0].pid)
-                if self.all_up:
-                    mpi.watch()
+            self._coordinator.found(message.rank, message.devices[0].pid, all_up=self.all_up)
         elif isinstance(message, Observed):
             self._delivery.add(message.condition)
         elif isinstance(message, Explained):

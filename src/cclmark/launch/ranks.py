@@ -14,7 +14,7 @@ import msgspec
 
 from cclmark.base.files import process_stat
 from cclmark.launch.debugging import Foreground, start_debugged
-from cclmark.rendezvous.messages import Job
+from cclmark.rendezvous.messages import Job, JobsFile
 
 _GRACE_S = 2.0
 _POLL_S = 0.01
@@ -22,18 +22,23 @@ _POLL_S = 0.01
 
 @dataclass
 class RankProcess:
-    """One rank's process, in a separate process group, or the debugger that it runs under."""
+    """One rank's process, in a separate process group, or the debugger that it runs under.
+
+    ``process``: None if another process has started it.
+    """
 
     rank: int
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None
 
     @property
     def pid(self) -> int:
         """The pid of the process."""
+        assert self.process is not None
         return self.process.pid
 
     def exit_status(self) -> int | None:
         """The exit code, negative for a signal, None while it runs."""
+        assert self.process is not None
         return self.process.poll()
 
     def remains(self) -> bool:
@@ -51,8 +56,9 @@ class RankProcess:
 
     def wait_for_exit(self, timeout_s: float) -> None:
         """Waits at most ``timeout_s`` until the process exits by itself."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(timeout_s)
+        if self.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout_s)
 
     def close(self) -> None:
         """Releases what the process has of this one, after its end."""
@@ -67,6 +73,7 @@ class DebuggedRank(RankProcess):
 
     def wait_for_exit(self, timeout_s: float) -> None:
         """Waits until the user has left the debugger."""
+        assert self.process is not None
         self.process.wait()
 
     def close(self) -> None:
@@ -118,7 +125,7 @@ def _debugged_rank(job: Job) -> DebuggedRank:
     So does it the shared files, since debuggers close the descriptors that they do not know.
     """
     descriptor = os.memfd_create("cclmark-job")
-    os.pwrite(descriptor, msgspec.msgpack.encode([job]), 0)
+    os.pwrite(descriptor, msgspec.msgpack.encode(JobsFile([job])), 0)
     process, foreground = start_debugged(
         job.debugger,
         f"/proc/{os.getpid()}/fd/{descriptor}",
@@ -174,8 +181,9 @@ def kill_ranks(ranks: list[RankProcess]) -> None:
         rank.kill()
     deadline_s = time.monotonic() + _GRACE_S
     for rank in ranks:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            rank.process.wait(max(0.0, deadline_s - time.monotonic()))
+        if rank.process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                rank.process.wait(max(0.0, deadline_s - time.monotonic()))
     # wait does not support ranks that are not children of this process.
     while any(rank.remains() for rank in ranks) and time.monotonic() < deadline_s:
         time.sleep(_POLL_S)

@@ -91,7 +91,7 @@ class Request:
     def starts_ranks_once(self) -> bool:
         """Whether ranks start once: a launcher's MPI supports no second process for a rank."""
         launched = self.coordinator is not None and self.coordinator.placement is not None
-        return launched and self.by_mpi
+        return launched and self.by_mpi and not self.mpirun
 
     @property
     def explains_at_end(self) -> bool:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 from cclmark.base.errors import MissingError, UsageError
 from cclmark.journal.journal_file import JournalReader
@@ -147,17 +148,28 @@ def mpirun_of(coordinator: Coordinator, user: str, instead: str = _OTHER_LIBRARY
     return locate.mpirun_at(program.path) if program is not None else locate.mpi_of_srun()
 
 
-def require_new_ranks(command: str, request: Request) -> None:
-    """Raises UsageError if new ranks cannot follow the first ones, as ``command`` requires."""
+def with_new_ranks(command: str, request: Request) -> Request:
+    """The request, in which new ranks can follow the first ones, as ``command`` requires.
+
+    MPI supports no second process for a rank of a launcher: an mpirun of the first process starts
+    them on all hosts. Raises MissingError, and UsageError if that is not possible.
+    """
     coordinator = request.coordinator
-    if request.starts_ranks_once and coordinator is not None and coordinator.placement is not None:
-        launcher = coordinator.placement.launcher
-        raise UsageError(
-            f"{command} starts new ranks for each variant and round, but MPI supports no second "
-            f"process for a rank of {launcher}: use another library (--ccl), run it without "
-            f"{launcher} on one host, or start {launcher} again for each value with cclmark "
-            "collectives --journal FILE, and compare the journals (cclmark compare)"
-        )
+    if not request.starts_ranks_once or coordinator is None:
+        return request
+    mpirun = mpirun_of(coordinator, command).path
+    if mpirun and (beside := Path(mpirun).with_name("mpirun")).is_file():
+        mpirun = str(beside)  # what runs is a part of it: prterun, mpiexec.hydra
+    hosts = coordinator.host_of_rank
+    if mpirun and hosts == sorted(hosts):
+        return replace(request, mpirun=mpirun)
+    why = (
+        "the ranks of a host do not follow one another: start them host after host (Open MPI: "
+        "--map-by slot; MPICH: -ppn)"
+        if mpirun
+        else "no mpirun is installed (CCLMARK_MPIRUN=FILE names it)"
+    )
+    raise UsageError(f"{command} starts new ranks of MPI for each variant by an mpirun, but {why}")
 
 
 def is_one_device_each(coordinator: Coordinator) -> bool:

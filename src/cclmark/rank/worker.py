@@ -18,13 +18,12 @@ import msgspec
 
 import cclmark._engine as engine
 from cclmark.base.errors import CclmarkError, MissingError, RefusedError
-from cclmark.base.files import process_stat
 from cclmark.base.signals import STACK_SIGNAL
 from cclmark.rank.context import RankContext, keep_to
 from cclmark.rank.rank import Rank
 from cclmark.rank.rank_binding import RankBinding
 from cclmark.rendezvous.client import Client
-from cclmark.rendezvous.messages import Failed, Finished, Job
+from cclmark.rendezvous.messages import Failed, Finished, Job, JobsFile
 from cclmark.work.libraries import add_libraries
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from cclmark.rank.instruments import Instruments
 
 _LINGERING_S = 10.0
+_JOBS_S = 30.0  # for the jobs of ranks that an mpirun starts before their process has the order
+_POLL_S = 0.02
 _TRACE_LINGER_MS = 120_000  # a trace may have 100 MB
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # set by mpiruns
 
@@ -184,21 +185,24 @@ def _job_on_standard_input() -> Job:
     return job
 
 
-def _job_in(path: str) -> Job:
-    """The job of this rank from the file ``path``, the only one if it is debugged.
+def _job_in(files: Sequence[str]) -> Job:
+    """The job of this rank, from the file of its process among ``files``, see MpiStart.
 
-    The launcher's files are opened through /proc, since an mpirun does not pass descriptors on.
+    A path alone is the file of this rank, which is debugged or has its variables already. The
+    launcher's files are opened through /proc, since an mpirun does not pass descriptors on.
     """
     engine.die_with_parent(os.getppid())
-    if not _descends_from(int(Path(path).parts[2])):
-        os._exit(1)  # the launcher of this rank has already exited
-    listed = msgspec.msgpack.decode(Path(path).read_bytes(), type=list[Job])
-    numbers = [os.environ[name] for name in _RANK_VARIABLES if name in os.environ]
-    if listed[0].debugger:
-        numbers = ["0"]
-    if not numbers:
+    numbers = [int(os.environ[name]) for name in _RANK_VARIABLES if name in os.environ]
+    if not numbers and "=" in files[0]:
         raise OSError(f"the mpirun sets none of {', '.join(_RANK_VARIABLES)}")
-    job = listed[int(numbers[0])]
+    firsts = [(int(first or 0), path) for first, _, path in (one.rpartition("=") for one in files)]
+    path = max(one for one in firsts if one[0] <= (numbers or [0])[0])[1]
+    found = _jobs_in(path)
+    if found.environment and "=" in files[0]:
+        own = [sys.executable, "-m", "cclmark.rank_process", path]
+        os.execve(own[0], own, {**os.environ, **found.environment})
+    job = next(one for one in found.jobs if one.debugger or one.rank == numbers[0])
+    os.sched_setaffinity(0, os.sched_getaffinity(job.parent_pid))
     opened = f"/proc/{job.parent_pid}/fd"
     job.rank_group_fd = os.open(f"{opened}/{job.rank_group_fd}", os.O_RDWR)
     job.board_fd = os.open(f"{opened}/{job.board_fd}", os.O_RDWR)
@@ -213,20 +217,24 @@ def _answer_with_stacks(fd: int) -> None:
     engine.report_stack_on(STACK_SIGNAL, fd)  # calls the handler above, then adds native frames
 
 
-def _descends_from(ancestor: int) -> bool:
-    """Whether this process is a descendant of process ``ancestor``."""
-    pid = os.getpid()
-    while pid > 1:
-        pid = int(process_stat(pid)[1])
-        if pid == ancestor:
-            return True
-    return False
+def _jobs_in(path: str) -> JobsFile:
+    """The jobs in a file of the launcher, as soon as they are there. Raises OSError."""
+    deadline_s = time.monotonic() + _JOBS_S
+    while True:
+        if "cclmark-job" not in str(Path(path).readlink()):
+            raise OSError(f"{path}: the process that offered it has exited")
+        try:
+            return msgspec.msgpack.decode(Path(path).read_bytes(), type=JobsFile)
+        except msgspec.DecodeError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_POLL_S)
 
 
-def run_rank(jobs: str, loading: Thread | None, kinds: Mapping[str, Kind]) -> None:
-    """Runs the job of this rank: from the file ``jobs``, or from standard input.
+def run_rank(jobs: Sequence[str], loading: Thread | None, kinds: Mapping[str, Kind]) -> None:
+    """Runs the job of this rank: from a file of ``jobs``, or from standard input.
 
-    The file is of an mpirun, or of this rank alone if it is debugged. ``loading``: see Worker.
+    The files are for an mpirun, or for this rank alone if it is debugged. ``loading``: see Worker.
     ``kinds``: all by name.
 
     Exits without teardown, since vendors' exit handlers may hang.

@@ -296,15 +296,35 @@ class RankStatus(msgspec.Struct):
     stack: list[str] = []
 
 
+class JobsFile(msgspec.Struct):
+    """What ranks below an mpirun read: their jobs, and the variables of their process.
+
+    ``environment``: empty where they have inherited it.
+    """
+
+    jobs: list[Job]
+    environment: dict[str, str] = {}
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Descriptors of the memory files of a process, which others of its host open below /proc.
+
+    ``jobs_fd``: a JobsFile for ranks that an mpirun starts, empty until they may start.
+    """
+
+    rank_group_fd: int
+    board_fd: int
+    jobs_fd: int
+
+
 class Join(msgspec.Struct, tag="join"):
     """A process that a launcher started has connected, with its host and devices.
 
     ``failure`` and ``exit_code``: the error that prevents it from taking part, and its exit code.
     ``contradiction``: a notice on launchers that disagree on the process, empty if none do.
-    ``processors``: the processors it may use, in the order in which ranks get them. The descriptors
-    refer to memory files that processes of the same host can open below /proc. ``imex_channel``:
-    whether it has one, which NVIDIA's fabric handles require. ``report``: what the process reports
-    of its host besides, in the encoding of the command.
+    ``processors``: the processors it may use, in the order in which ranks get them.
+    ``imex_channel``: whether it has one, which NVIDIA's fabric handles require. ``report``: what
+    the process reports of its host besides, in the encoding of the command.
     """
 
     rank: int
@@ -313,8 +333,7 @@ class Join(msgspec.Struct, tag="join"):
     arguments: list[str]
     host: HostDescription
     pid: int
-    rank_group_fd: int
-    board_fd: int
+    memory: Memory
     processors: list[int]
     runtimes: list[str]
     indices: list[int]
@@ -327,7 +346,7 @@ class Join(msgspec.Struct, tag="join"):
 
 
 class Ready(msgspec.Struct, tag="ready"):
-    """A process has ended its ranks and created new memory for the next ones in these files.
+    """A process has ended its ranks and created new memory for the next ones.
 
     ``clock_s``: its time of day in seconds since 1970. ``left``: the pids of ranks that it could
     not end.
@@ -337,8 +356,7 @@ class Ready(msgspec.Struct, tag="ready"):
     token: bytes
     attempt: int
     clock_s: float
-    rank_group_fd: int
-    board_fd: int
+    memory: Memory
     left: list[int] = []
 
 
@@ -428,12 +446,23 @@ class Clear(msgspec.Struct, tag="clear"):
 
 
 class Start(msgspec.Struct, tag="start"):
-    """Orders ranks to start. ``owner_pid``: of the memory files that this host's ranks share."""
+    """Orders ranks to start. ``owner_pid``: of the ``memory`` that this host's ranks share.
+
+    ``by_mpirun``: that of the first process starts them.
+    """
 
     jobs: list[Job]
     owner_pid: int
-    rank_group_fd: int
-    board_fd: int
+    memory: Memory
+    by_mpirun: bool = False
+
+
+class Found(msgspec.Struct, tag="found"):
+    """The pid of a rank of the process, which an mpirun started on its host."""
+
+    rank: int
+    host: str
+    pid: int
 
 
 class Describe(msgspec.Struct, tag="describe"):
@@ -461,4 +490,4 @@ class Leave(msgspec.Struct, tag="leave"):
 
 
 ToRank = Value | Met | Clocked
-ToProcess = Clear | Start | Describe | Abort | Heartbeat | Leave
+ToProcess = Clear | Start | Found | Describe | Abort | Heartbeat | Leave

@@ -21,7 +21,7 @@ from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.devices import DeviceChoice, choose_devices
 from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Outcome, Request
-from cclmark.options.case_request import default_library, require_new_ranks, unknown_library
+from cclmark.options.case_request import default_library, unknown_library, with_new_ranks
 from cclmark.options.varied import compute_of, faults_of, rounds_of, step_settings, step_variants
 from cclmark.rank import locate
 from cclmark.recording.caller import notice
@@ -397,7 +397,7 @@ def _measure(
         coordinator=coordinator,
     )
     if len(request.planned) > 1 or flags.compute == FIT:
-        require_new_ranks("replay", request)
+        request = with_new_ranks("replay", request)
     journal = flags.journal
     if flags.compute != FIT:
         _announce(flags, found, request, has_traffic=has_traffic)

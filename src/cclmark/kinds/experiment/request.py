@@ -39,11 +39,11 @@ from cclmark.launch.placement import LAUNCHER_VARIABLE
 from cclmark.launch.request import Outcome, Request
 from cclmark.options.case_request import (
     request_of,
-    require_new_ranks,
     require_option,
     stem_of,
     wanted_of,
     with_mpirun,
+    with_new_ranks,
 )
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.options.varied import check_settings, checked_variants, scope_of
@@ -229,7 +229,7 @@ def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> Recorded:
         planned=trials,
         warnings=[*request.warnings, *notices],
     )
-    require_new_ranks("experiment", experiment)
+    experiment = with_new_ranks("experiment", experiment)
     return record(experiment, flags, stem_of(plan, "experiment-"), explain=True)
 
 
@@ -270,7 +270,7 @@ def _bisect(
     scope = scope_of(ccl, name)
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
-    require_new_ranks("experiment", request)
+    request = with_new_ranks("experiment", request)
     if flags.dry_run:
         print_lines(
             [

@@ -10,7 +10,7 @@ from cclmark.kinds.overlap.command import OverlapFlags
 from cclmark.kinds.overlap.kind import KIND
 from cclmark.kinds.overlap.plan import overlaps_of
 from cclmark.launch.coordinator import Coordinator
-from cclmark.options.case_request import request_of, require_new_ranks, stem_of, wanted_of
+from cclmark.options.case_request import request_of, stem_of, wanted_of, with_new_ranks
 from cclmark.options.varied import check_settings, checked_variants, compute_of
 from cclmark.recording.joining import run_joined
 from cclmark.recording.recorder import Recorded, record
@@ -64,5 +64,5 @@ def _measure(operations: Sequence[str], flags: OverlapFlags, coordinator: Coordi
         warnings=[*request.warnings, *notices],
     )
     if len(overlaps.planned) > len(cases):
-        require_new_ranks("overlap", overlaps)
+        overlaps = with_new_ranks("overlap", overlaps)
     return record(overlaps, flags, stem_of(plan, "overlap-"), explain=flags.explain)

@@ -44,7 +44,7 @@ from cclmark.kinds.tune.targets import (
 from cclmark.kinds.tune.tuning import EnvironmentTuning, RulesTuning, TuneRequest, measure_sm_cost
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.request import Outcome
-from cclmark.options.case_request import request_of, require_new_ranks, wanted_of
+from cclmark.options.case_request import request_of, wanted_of, with_new_ranks
 from cclmark.options.varied import environment_with
 from cclmark.recording.caller import notice
 from cclmark.recording.joining import run_joined
@@ -234,9 +234,9 @@ def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, S
     if len(plan.ccls) > 1:
         raise UsageError("--ccl: tune one library at a time")
     of_nccl = ccl in LIBRARIES
-    by_size = ccl == MPI or (of_nccl and not only)
-    _require_flags_of(ccl, by_size, only, largest_loss)
-    require_new_ranks("tune", request)
+    by_size = (ccl == MPI or of_nccl) and not only
+    _require_flags_of(ccl, by_size, largest_loss)
+    request = with_new_ranks("tune", request)
     hosts = len(coordinator.hosts)
     if by_size and hosts > 1:
         raise UsageError(
@@ -291,12 +291,10 @@ def _request(flags: TuneFlags, coordinator: Coordinator) -> tuple[TuneRequest, S
     )
 
 
-def _require_flags_of(ccl: str, by_size: bool, only: Sequence[str], largest_loss: float) -> None:
+def _require_flags_of(ccl: str, by_size: bool, largest_loss: float) -> None:
     """Raises UsageError for options that have no meaning for the library."""
-    if by_size and only:
-        raise UsageError(f"--settings is not supported for {ccl}, whose files select by size")
     if not by_size and largest_loss != LARGEST_LOSS:
-        together = " together with --settings" if ccl in LIBRARIES else ""
+        together = " together with --settings" if ccl in (*LIBRARIES, MPI) else ""
         raise UsageError(
             f"--allow-loss is not supported for {ccl}{together}: one environment has no rules"
         )
