@@ -35,8 +35,8 @@ from cclmark.rendezvous.messages import (
     OF_PROCESSES,
     Abort,
     Clear,
-    Found,
     FromAny,
+    Identified,
     Interrupted,
     Job,
     Join,
@@ -84,7 +84,7 @@ class RemoteAgent:
     def found(self, rank: int, host: str, pid: int) -> None:
         """Passes the pid of a rank on if it is one of the process."""
         if rank in self.ranks:
-            self._server.tell(self.process, Found(rank, host, pid))
+            self._server.tell(self.process, Identified(rank, host, pid))
 
     def rank_statuses(self, *, closely: bool) -> list[RankStatus]:
         """The last report of the process, which looks closely after an abort."""

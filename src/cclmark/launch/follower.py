@@ -21,8 +21,8 @@ from cclmark.rendezvous.messages import (
     Describe,
     Described,
     Failed,
-    Found,
     Heartbeat,
+    Identified,
     Interrupted,
     Join,
     Leave,
@@ -158,7 +158,7 @@ class _Obedience:
         agent = self._agent
         if isinstance(order, Start):
             self._start(order)
-        elif isinstance(order, Found):
+        elif isinstance(order, Identified):
             agent.found(order.rank, order.host, order.pid)
         elif isinstance(order, Clear):
             self._first_host = order.host or self._first_host

@@ -457,7 +457,7 @@ class Start(msgspec.Struct, tag="start"):
     by_mpirun: bool = False
 
 
-class Found(msgspec.Struct, tag="found"):
+class Identified(msgspec.Struct, tag="identified"):
     """The pid of a rank of the process, which an mpirun started on its host."""
 
     rank: int
@@ -490,4 +490,4 @@ class Leave(msgspec.Struct, tag="leave"):
 
 
 ToRank = Value | Met | Clocked
-ToProcess = Clear | Start | Found | Describe | Abort | Heartbeat | Leave
+ToProcess = Clear | Start | Identified | Describe | Abort | Heartbeat | Leave
