@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from cclmark.base.errors import UsageError
+from cclmark.base.errors import EmptyError, UsageError
 from cclmark.base.printable import plain
 from cclmark.journal.item_results import CaseResult, Result, TransferResult
 from cclmark.journal.journal_file import Journal
@@ -268,7 +268,7 @@ class _Rows(_Assembly):
         run, name = self.run, self.text.name
         if not run.rows:
             reasons = "".join(f"; {one}" for one in run.notices)
-            raise UsageError(f"{name} contains no row of {run.tool}{reasons}")
+            raise EmptyError(f"{name} contains no row of {run.tool}{reasons}", name, "no row")
         operations = [self._operation(row) for row in run.rows]
         ranks, self.notices.found = rank_counts(run.rows, operations, self.text, self.given)
         results = self._measured(operations, ranks)

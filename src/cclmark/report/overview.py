@@ -206,14 +206,16 @@ def verdict_rows(run: NamedRun, found: RunVerdict, *, on_page: bool) -> list[tup
     return found.rows(path, can_rerun=can_rerun, on_page=on_page)
 
 
-def verdict_lines(run: NamedRun, columns: int | None = None, *, on_page: bool = False) -> list[str]:
+def verdict_lines(
+    run: NamedRun, columns: int | None = None, *, on_page: bool = False, short: bool = False
+) -> list[str]:
     """Returns the verdict on a run as lines of a terminal with ``columns``, None for any number.
 
-    ``on_page``: see RunVerdict.rows.
+    ``on_page``: see RunVerdict.rows. ``short``: without what is notable and what follows.
     """
     found = verdict(run)
     rows = [(label, plain(text)) for label, text in verdict_rows(run, found, on_page=on_page)]
-    return TextLines(View(columns=columns)).verdict(found, rows)
+    return TextLines(View(columns=columns)).verdict(found, rows[: 1 if short else None])
 
 
 def headline(run: NamedRun) -> str:

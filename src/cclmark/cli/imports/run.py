@@ -68,10 +68,11 @@ class _Read:
 
 @dataclass(frozen=True)
 class _Unread:
-    """A run that cannot be read, in a text of several."""
+    """A run that cannot be read, in a text of several. ``is_text``: it has no row of a table."""
 
     name: str
     reason: str
+    is_text: bool
 
 
 def import_files(flags: ImportFlags) -> int:
@@ -106,14 +107,20 @@ def import_files(flags: ImportFlags) -> int:
 
 def _write_each(found: Sequence[_Read | _Unread], directory: Path | None) -> int:
     """Writes a journal for each run, reports those that cannot be read, and returns the code."""
-    unread = [one for one in found if isinstance(one, _Unread)]
+    first = next((place for place, one in enumerate(found) if isinstance(one, _Read)), 0)
+    # What precedes the first run of a document, such as the help of the tool, is none.
+    unread = [one for one in found[first:] if isinstance(one, _Unread)]
+    unread += [one for one in found[:first] if isinstance(one, _Unread) and not one.is_text]
+    several = sum(isinstance(one, _Read) for one in found) > 1
     told: set[str] = set()
     for one in found:
         if isinstance(one, _Read):
             _tell(one, told if one.number else set())
-            _write(one.journal, _free_name(one, directory))
-        else:
+            _write(one.journal, _free_name(one, directory), several=several)
+        elif one in unread:
             _say(f"{one.name} is not imported: {one.reason}")
+        else:
+            _say(f"{one.name}: text before the first run")
     if unread:
         _say(f"{len(unread)} of {counted(len(found), 'run')} cannot be imported, see above")
     return EXIT_USAGE if unread else EXIT_OK
@@ -146,7 +153,7 @@ def _each_run(file: TraceFile, format: str | None, given: Given) -> Iterator[_Re
         try:
             run = import_run(text, one, given, file.origin)
         except UsageError as error:
-            yield _Unread(name, str(error))
+            yield _Unread(name, str(error), isinstance(error, EmptyError))
         else:
             yield _Read(name, one.format, run, file.name, number)
 
@@ -299,7 +306,8 @@ def _free_name(read: _Read, directory: Path | None) -> Path:
     return place / free
 
 
-def _write(run: Journal, path: Path) -> None:
+def _write(run: Journal, path: Path, *, several: bool = False) -> None:
+    """Writes a journal, and prints the verdict on its run, which is short for ``several`` runs."""
     writer = JournalWriter(path, "-o FILE")
     whole = False
     try:
@@ -312,7 +320,7 @@ def _write(run: Journal, path: Path) -> None:
         writer.close(keep=whole)
     notice(f"journal {shlex.quote(str(path))}", is_whole=True)
     named = NamedRun("", run, ReferenceNotes(usual_references), path=str(path))
-    print_lines(verdict_lines(named, Output(None).columns))
+    print_lines(verdict_lines(named, Output(None).columns, short=several))
 
 
 def _say(text: str) -> None:
