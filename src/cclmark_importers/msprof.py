@@ -220,6 +220,9 @@ def read_msprof(file: BinaryIO, name: str, number: int) -> MsprofFile:
         notes.append(f"{others} tasks belong to no operation of the trace")
     if not any(one.tasks for one in traces):
         notes.append("no tasks: msprof records them from --task-time=l1 on")
+    if not any(one.operations for one in traces):
+        rows = ", ".join(sorted({*kept.names.values()})) or "none"
+        notes.append(f"no operation: no row is named Communication or HCCL (rows: {rows})")
     return MsprofFile(traces, notes)
 
 
@@ -322,6 +325,8 @@ def read_processes(file: BinaryIO, name: str, number: int) -> list[ObservedProce
     """The operations of the devices of a file as calls of a program. Raises UsageError."""
     found = read_msprof(file, name, number)
     note = "; ".join(found.notes)
+    if not any(one.operations for one in found.traces):
+        raise UsageError(f"{name}: {note}. cclmark trace msprof shows the tasks")
     return [_process(trace, note) for trace in found.traces]
 
 
