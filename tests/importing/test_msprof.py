@@ -197,5 +197,5 @@ def test_the_files_of_ranks_become_a_profile():
 def test_a_row_of_another_name_is_reported():
     """Its operations may be those of the host: tasks alone make no calls of a program."""
     renamed = SMALL.replace(b'"Communication"', b'"Communicatiom"')
-    with pytest.raises(UsageError, match="no row is named Communication or HCCL .rows: .*Comm"):
+    with pytest.raises(UsageError, match=r"no row is named Communication or HCCL .rows: .*Comm"):
         import_traces([trace_file(renamed)], "msprof")
