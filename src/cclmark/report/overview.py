@@ -211,11 +211,14 @@ def verdict_lines(
 ) -> list[str]:
     """Returns the verdict on a run as lines of a terminal with ``columns``, None for any number.
 
-    ``on_page``: see RunVerdict.rows. ``short``: without what is notable and what follows.
+    ``on_page``: see RunVerdict.rows. ``short``: of one of several runs, with its name, and without
+    what is notable and what follows.
     """
     found = verdict(run)
     rows = [(label, plain(text)) for label, text in verdict_rows(run, found, on_page=on_page)]
-    return TextLines(View(columns=columns)).verdict(found, rows[: 1 if short else None])
+    if short:
+        rows = [(rows[0][0], f"{run.name}: {rows[0][1]}")]
+    return TextLines(View(columns=columns)).verdict(found, rows)
 
 
 def headline(run: NamedRun) -> str:

@@ -319,7 +319,7 @@ def _write(run: Journal, path: Path, *, several: bool = False) -> None:
     finally:
         writer.close(keep=whole)
     notice(f"journal {shlex.quote(str(path))}", is_whole=True)
-    named = NamedRun("", run, ReferenceNotes(usual_references), path=str(path))
+    named = NamedRun(path.name, run, ReferenceNotes(usual_references), path=str(path))
     print_lines(verdict_lines(named, Output(None).columns, short=several))
 
 
