@@ -23,6 +23,7 @@ from cclmark.rendezvous.messages import (
     Finished,
     Interrupted,
     Job,
+    Memory,
     Notice,
     Put,
     Ready,
@@ -326,7 +327,7 @@ def words_of(rank: int, token: bytes) -> list[msgspec.Struct]:
         Notice(rank, token, "believed"),
         Failed(rank, token, "error", "believed", "timing", 0),
         Finished(rank, token, {"timing": 1.0}),
-        Ready(rank, token, 1, 1e9, 3, 4),
+        Ready(rank, token, 1, 1e9, Memory(3, 4, 5)),
         Interrupted(rank, token, "believed"),
     ]
 
@@ -338,7 +339,7 @@ def test_words_of_others_for_ranks_and_processes_are_counted_and_that_is_all():
         own, other = (Connection(access) for _ in range(2))
         own.send(Put(0, server.token, "id", b"right"))
         own.send(Notice(1, server.token, "here"))
-        own.send(Ready(1, server.token, 0, 1e9, 3, 4))
+        own.send(Ready(1, server.token, 0, 1e9, Memory(3, 4, 5)))
         assert len(hear(server, lambda messages: len(messages) == 2)) == 2
         senders = product(range(-1, 3), (server.token, bytes(32)))
         words = [word for sender in senders for word in words_of(*sender)]

@@ -15,7 +15,8 @@ from cclmark.recording.standard_output import say
 #: A command line, and what it does.
 Example: TypeAlias = tuple[str, str]
 #: How every command prints its help.
-CONTEXT: dict[str, Any] = {"help_option_names": ["-h"], "max_content_width": 100}
+_WIDTH = 100
+CONTEXT: dict[str, Any] = {"help_option_names": ["-h"], "max_content_width": _WIDTH}
 _SCREEN_OF_EXAMPLES = 3
 
 
@@ -87,13 +88,27 @@ class SaysHelp(click.Command):
                 formatter.dedent()
 
 
+def _fold(text: str) -> str:
+    """Folds lines that are too long: values at bars, command lines as a shell continues them."""
+    lines = []
+    for line in text.splitlines():
+        rest, indent = line, " " * (6 + len(line) - len(line.lstrip()))
+        end, mark = ("|", "") if "|" in line else (" --", " \\")
+        while len(rest) > _WIDTH and (at := rest.rfind(end, len(indent), _WIDTH - 2)) > 0:
+            lines.append(rest[: at + (not mark)] + mark)
+            rest = indent + rest[at + 1 :]
+        lines.append(rest)
+    return "\n".join(lines)
+
+
 def _say_screen(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        say(ctx.command.screen(ctx) if isinstance(ctx.command, SaysHelp) else ctx.get_help())
+        command = ctx.command
+        say(_fold(command.screen(ctx) if isinstance(command, SaysHelp) else ctx.get_help()))
         ctx.exit()
 
 
 def _say_help(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
-        say(ctx.get_help())
+        say(_fold(ctx.get_help()))
         ctx.exit()
