@@ -32,6 +32,7 @@ from cclmark.rendezvous.messages import (
     Hello,
     Join,
     Leave,
+    Memory,
     Met,
     Put,
     RankStatus,
@@ -77,7 +78,7 @@ class Peers:
             self._followers[number] = follower
         for number, follower in self._followers.items():
             _expect(follower, Clear)
-            follower.send(Ready(number, self._keys.token, 0, time.time(), -1, -1))
+            follower.send(Ready(number, self._keys.token, 0, time.time(), Memory(-1, -1, -1)))
 
     def _join_of(self, number: int, arguments: list[str]) -> Join:
         return Join(
@@ -87,8 +88,7 @@ class Peers:
             arguments=arguments,
             host=msgspec.structs.replace(self._host, identity=f"{number:016x}"),
             pid=os.getpid(),
-            rank_group_fd=-1,
-            board_fd=-1,
+            memory=Memory(-1, -1, -1),
             processors=[0],
             runtimes=["host"],
             indices=[0],

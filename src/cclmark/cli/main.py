@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -55,6 +54,8 @@ TOPICS = (
 
 def topic_text(name: str) -> str:
     """The text of a topic."""
+    from pathlib import Path
+
     return (Path(__file__).parent / "topics" / f"{name}.txt").read_text(encoding="utf-8").rstrip()
 
 

@@ -686,7 +686,7 @@ def _closing(
     for matrix in matrices:
         if matrix.figure in ("call", "utilisation") or _without_sweep(matrix.series) in swept:
             continue
-        title = f"{matrix.title[0].upper()}{matrix.title[1:]}"
+        title = f"{matrix.title[0].upper()}{matrix.title[1:]}".replace(" bandwidth", "", 1)
         match = matches.get(matrix.series)
         share = "" if match is None else f"{share_text(match.share)} of {match.figure}"
         own = [cell for cell in matrix.cells.items() if cell[1].ccl == matrix.series.ccl]
