@@ -27,10 +27,10 @@ from cclmark.rendezvous.messages import Described, Job, JobsFile, Memory, RankSt
 
 _MOST_TEXT = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
-# Variables of an outer launcher that the user chose not to use.
+# Variables of an outer launcher, below which an mpirun of this process starts ranks of its own.
 _OTHER_LAUNCHERS = (
     *("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "PMI2_", "MPI_LOCAL", "PALS_", "FLUX_"),
-    *("OMPI_MCA_orte_", "OMPI_MCA_ess", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"),
+    *("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_UNIVERSE_SIZE", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"),
 )
 _SETTINGS = ("PMIX_MCA_",)
 _GRACE_S = 3.0
