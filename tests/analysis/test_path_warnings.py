@@ -136,9 +136,6 @@ def test_the_parts_of_ranks_become_one():
     require_stated("texts/paths-of-ranks.txt", found)
 
 
-# Differences between hosts.
-
-
 MACHINE = Machine("a", "Debian", "6.1", "EPYC", 8, 1 << 30, vendor_driver="580.1")
 FIRST_HOST = HostDescription(MACHINE, "id-a", {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0"})
 OWN = {**FIRST_HOST.environment, "CUDA_VISIBLE_DEVICES": "1", "CCLMARK_INTERFACE": "eth1"}
