@@ -135,18 +135,11 @@ def test_known_sums_of_steps(profiled):
     assert msgspec.json.decode(old, type=ProfileProcess).timeline is None
 
 
-PLUG_IN = profile_of(*COMMUNICATION[:1] * 2)
-
-
-def with_profile(journal, profile, **header):
-    changed = replace(journal.header, **header)
-    return dataclasses.replace(journal, header=changed, profile=profile)
-
-
 @pytest.mark.parametrize("format", ["table", "csv"])
 def test_texts_have_the_columns_of_trainings(profiled, format):
     """The reason why the plug-in knows only some of them is stated once."""
-    plug_in = with_profile(profiled, PLUG_IN, imported=None)
+    header, profile = replace(profiled.header, imported=None), profile_of(*COMMUNICATION[:1] * 2)
+    plug_in = dataclasses.replace(profiled, header=header, profile=profile)
     texts = ["".join(replayed(journal, format)) for journal in (profiled, plug_in)]
     if format != "csv":
         texts = [text[text.index("steps, parts in ms") :] for text in texts]

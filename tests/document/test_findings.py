@@ -267,14 +267,8 @@ def test_the_table_of_peaks():
     assert peaks_of([run("a", wrong())]) is None
 
 
-# Several cycles, and copies of the input.
-
-
 COLLECTIVES = read_journal(H200X4 / "collectives.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
-
-
-# In place, some operations include a copy of the input.
 
 
 def test_the_table_of_operations_agrees_with_what_the_engine_did():

@@ -192,17 +192,11 @@ def test_connections_of_devices_are_drawn_unless_all_are_alike(kinds, legend):
     assert ("NV4 between all 3 pairs" in html) == (not legend)
 
 
-# Texts of cells.
-
-
 @given(st.lists(st.text(alphabet="a 1.,%-é", max_size=12), unique=True))
 def test_texts_are_words_and_figures(texts):
     encoder = Encoder()
     encoder.cells([f"{'long ' * 6}{text}" for text in texts])
     assert whole_texts(encoder.texts) == [f"{'long ' * 6}{text}" for text in texts]
-
-
-# The top.
 
 
 def heat(values, key="k", title="Bandwidth [GB/s]", unit="GB/s", **properties):
@@ -304,16 +298,12 @@ def export(name, run):
     return exporter.begin(header) + "".join(map(exporter.add, cases)) + exporter.end(footer)
 
 
-def is_printable(text):
-    return all(character == "\n" or character.isprintable() for character in text)
-
-
 @pytest.mark.parametrize("name", FORMAT_NAMES)
 @settings(max_examples=examples(100))
 @given(run=runs())
 def test_no_control_character_gets_out(name, run):
     text = export(name, run)
-    assert is_printable(text)
+    assert text.replace("\n", "").isprintable()
     text.encode("utf-8")
 
 

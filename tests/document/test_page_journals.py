@@ -122,9 +122,6 @@ def test_a_file_whose_name_contains_the_sign_is_a_file(page, tmp_path):
     assert page_journals.stem_of("a/b.jsonl") == "b"
 
 
-# What pages contain.
-
-
 def test_samples_of_large_journals_are_left_out_with_notices(monkeypatch):
     monkeypatch.setattr(run_page, "MOST_WITH_SAMPLES_BYTES", 1000)
     stored = read_journal(RUNS[0])

@@ -49,10 +49,6 @@ def with_status(status, reason=""):
     return replace(OK, status=status, reason=reason, summary=None, verification=None)
 
 
-def of_case(result=OK, **changes):
-    return replace(result, case=replace(result.case, **changes))
-
-
 def with_summary(result=OK, **changes):
     return replace(result, summary=replace(result.summary, **changes))
 
@@ -93,7 +89,8 @@ def test_what_a_journal_lacks_and_an_early_end_are_stated():
 
 FAILED = with_status("failed")
 FOUR_WRONG = [
-    of_case(wrong(Verification(size, [WRONG])), size_bytes=size) for size in (4, 8, 16, 32)
+    wrong(Verification(size, [WRONG]), case=replace(OK.case, size_bytes=size))
+    for size in (4, 8, 16, 32)
 ]
 #: Of data: the results, the header, and the options.
 DATA = {
@@ -274,9 +271,6 @@ def test_idle_devices():
         assert [one.id for one in document_with(*known).findings] == ["data-checked"]
     assert len(document_with(reading(0.02), runtime="host").findings) == 1
     require_stated("words/idle-devices.txt", found)
-
-
-# Over time.
 
 
 def soak(cycles, **condition):

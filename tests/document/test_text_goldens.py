@@ -42,10 +42,6 @@ def of_case(result, **changes):
     return replace(result, case=replace(result.case, **changes))
 
 
-def with_wrong(wrong):
-    return replace(OUT, verification=replace(OUT.verification, wrong=wrong))
-
-
 LEFT_OUT = replace(
     IN, status="skipped", reason="needs more memory", summary=None, verification=None
 )
@@ -59,7 +55,10 @@ CASES = {
     "cycles": ({}, {"cycles": 2}, CYCLES),
     "cycles.md": (MARKDOWN, {"cycles": 0}, CYCLES),
     "once.md": (MARKDOWN, {}, [OUT, IN]),
-    "many-wrong": (OUT_OF_PLACE, {}, [with_wrong(one) for one in (1025, 262_144, 1 << 24)]),
+    "many-wrong": (
+        *(OUT_OF_PLACE, {}),
+        [replace(OUT, verification=Verification(one)) for one in (1025, 262_144, 1 << 24)],
+    ),
     "80-columns": (NARROW, {}, [OUT, IN, OUT_NEXT, WRONG]),
     "110-columns": ({"columns": 110}, {}, [OUT, IN]),
     "one-placement": ({**IN_PLACE, **NARROW}, {}, [IN, WRONG]),

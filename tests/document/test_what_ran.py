@@ -93,9 +93,6 @@ def test_what_ran_in_words():
     require_stated("words/ran.txt", found)
 
 
-# Connections.
-
-
 CHAIN = [*range(-1, 16)]
 
 

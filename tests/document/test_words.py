@@ -85,9 +85,6 @@ def test_evidence_is_compared_in_its_unit():
         assert (one.unit, one.value) == (unit, pytest.approx(value)), name
 
 
-# References and steps.
-
-
 def match(share, *, by_pair=False, **changes):
     subject = SimpleNamespace(by_pair=by_pair)
     fields = {
@@ -144,9 +141,6 @@ def test_a_gain_needs_rounds_and_a_whole_interval():
     assert gain_of(replace(faster, difference=0.0), "here") is None
     evidence = [one.value for one in evidence_of_speed_up(faster, "here")]
     assert [gain.value, gain.low, gain.high] == pytest.approx(evidence)
-
-
-# Steps.
 
 
 PARTS = {"compute_s": 0.004, "exposed_s": 0.003, "idle_s": 0.003}

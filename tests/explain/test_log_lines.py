@@ -61,13 +61,8 @@ def test_a_log_that_is_cut_off_contains_nothing_else(end):
     assert set(part.parameters) <= set(whole.parameters)
 
 
-def run_program(program):
-    command = [sys.executable, "-c", program]
-    return completed(command, check=True)
-
-
 def test_standard_output_of_c_is_read_by_case():
-    run = run_program("""
+    program = """
 import ctypes, os, sys
 from cclmark.work.libraries import log_of
 from cclmark.rank.instruments import LibraryLog
@@ -81,7 +76,8 @@ for name in ("ring", "tree"):
     log.begin()
     c.printf(f"|CCL_DEBUG| selected algo: coll reduce, count 1, algo {name}\\n".encode())
     print([one.algorithm for one in log.operations(log_of("oneccl"))], file=sys.stderr)
-""")
+"""
+    run = completed([sys.executable, "-c", program], check=True)
     assert run.stderr.splitlines() == ["['ring']", "['tree']"]
     assert sorted(run.stdout.splitlines()) == ["before", "before in C"]
 

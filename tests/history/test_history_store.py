@@ -354,18 +354,6 @@ def test_a_trend_of_another_machine_uses_its_own_noise(history):
         assert len(found.changes) == number
 
 
-@pytest.fixture
-def altered(history, history_place):
-    """A history whose journal of a run was replaced, and the run."""
-
-    def alter(packed):
-        history.add(content("default-1"), "default-1")
-        execute(history_place, update(tables.journals).values(content=packed))
-        return history, history.runs(EVERYTHING)[0][0]
-
-    return alter
-
-
 @pytest.mark.parametrize(
     "packed",
     [
@@ -377,8 +365,10 @@ def altered(history, history_place):
     ids=["else", "nothing", "endless", "cut"],
 )
 @mainly_sqlite
-def test_an_altered_journal_is_refused(altered, packed):
-    history, run = altered(packed())
+def test_an_altered_journal_is_refused(history, history_place, packed):
+    history.add(content("default-1"), "default-1")
+    execute(history_place, update(tables.journals).values(content=packed()))
+    ((run,), _) = history.runs(EVERYTHING)
     for look in (lambda: history.content(run.run_id), lambda: history.headers([run.number])):
         with pytest.raises(UsageError, match=r"damaged|not a journal|incomplete"):
             look()

@@ -59,9 +59,6 @@ def test_what_is_said_of_journals(cclmark, tmp_path):
     assert (tmp_path / "page.html").read_bytes() == run
 
 
-# Pages.
-
-
 COLLECTIVES = str(H200X4 / "report" / "collectives.jsonl")
 COPIES = str(H200X4 / "report" / "p2p.jsonl")
 

@@ -58,11 +58,13 @@ def test_a_configuration_has_the_parameters_of_the_known_model(tmp_path):
         assert model.key_value_width == known.key_value_width
 
 
-def test_configurations_that_cannot_be_are_refused(tmp_path):
-    """The text of a file, or what is changed in the configuration of a known model."""
+def test_configurations_and_names_that_cannot_be_are_refused(tmp_path):
+    """The text of a file, what is changed in the configuration of a known model, or ``--model``."""
 
     def outcome(line):
         name, _, changes = line.partition(" ")
+        if name == "--model":
+            return refusal(planned_model, changes)
         config = {**CONFIGS[name], **json.loads(changes)} if name in CONFIGS else line
         path = written(tmp_path, config)
         return refusal(model_of_config, path).replace(str(path), "FILE")
@@ -80,20 +82,3 @@ def test_own_dimensions_and_other_names():
     assert (longer.parameters, longer.context) == (ALL_MODELS["llama3-8b"].parameters, 131_072)
     gpt = planned_model("family=gpt,width=768,layers=12,heads=12,vocabulary=50257,context=1024")
     assert gpt.parameters == ALL_MODELS["gpt2"].parameters
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("llama3-9b", "unknown model.*llama3-8b"),
-        ("width=4096,layers=2", "heads is missing"),
-        ("width=4096,layers=2,heads=x", "'x' is not a whole number"),
-        ("width=4096,layers=2,depth=3", "'depth' is no dimension"),
-        ("family=mamba,width=4096,layers=2,heads=4", "family is gpt, llama or bloom"),
-        ("width=4096,layers=2,heads=4,active_experts=2", "active experts without experts"),
-        ("missing/config.json", "cannot read the file"),
-    ],
-)
-def test_an_unknown_model_is_refused(text, reason):
-    with pytest.raises(UsageError, match=reason):
-        planned_model(text)

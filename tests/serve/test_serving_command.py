@@ -8,6 +8,7 @@ import pytest
 from cclmark.history.store import History
 from patience import scaled
 from places import RUNS
+from transcripts import require_transcript, stored_commands
 
 FIRST = "fa3d6a0ec1c84c559bb0eb9291906219"
 
@@ -52,41 +53,20 @@ def test_what_is_under_way_is_answered_before_the_end(serve, place):
     assert served.end()[0] == 130
 
 
-def test_a_history_or_an_address_that_cannot_be_served(cclmark, place, tmp_path):
-    def refused(*arguments, code=2, db=place):
-        return cclmark("serve", "--db", db, *arguments, code=code).err
-
+def test_what_cannot_be_served(cclmark, place, tmp_path):
+    """A history, an address, without a package, and with tokens that are none."""
+    text = "no database, but a text that is long enough to be read as one. "
+    (tmp_path / "notes.txt").write_text(text * 20)
+    (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError('no', name='uvicorn')")
+    for name, mode, content in (("seen", 0o640, b"0123456789abcdef"), ("odd", 0o600, b"\xff" * 20)):
+        (tmp_path / name).write_bytes(content)
+        (tmp_path / name).chmod(mode)
+    require_transcript("serve-refused", stored_commands("serve-refused"), cclmark, tmp_path)
+    assert not (tmp_path / "none.sqlite").exists()
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        said = f"port {port} of 127.0.0.1 is in use: choose another with --port"
-        assert said in refused("--port", port)
-    assert "192.0.2.1" in refused("--host", "192.0.2.1")
-    assert "there is no history at" in refused(code=3, db=tmp_path / "none.sqlite")
-    assert not (tmp_path / "none.sqlite").exists()
-    text = tmp_path / "notes.txt"
-    text.write_text("no database, but a text that is long enough to be read as one. " * 20)
-    assert "is not a history of cclmark" in refused(db=text)
-
-
-def test_packages_that_are_missing(cclmark, place, tmp_path):
-    (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError('no', name='uvicorn')")
-    told = cclmark("serve", "--db", place, env={"PYTHONPATH": str(tmp_path)}, code=3)
-    assert "requires the Python package uvicorn" in told.err
-    assert "pip install 'cclmark[serve]'" in told.err
-
-
-def test_tokens_that_are_none(cclmark, place, tmp_path):
-    told = cclmark("serve", "--db", place, env={"CCLMARK_SERVE_TOKEN": "short"}, code=2)
-    assert "CCLMARK_SERVE_TOKEN: a token requires at least 16 characters" in told.err
-    file = tmp_path / "token"
-    said = (
-        (0o640, b"0123456789abcdef", f"can be read by other users: chmod 600 {file}"),
-        (0o600, b"\xff" * 20, "is not text"),
-    )
-    for mode, content, words in said:
-        file.write_bytes(content)
-        file.chmod(mode)
-        assert words in cclmark("serve", "--db", place, "--token", file, code=2).err
+        told = cclmark("serve", "--db", place, "--port", port, code=2)
+    assert f"port {port} of 127.0.0.1 is in use: choose another with --port" in told.err
 
 
 def test_beyond_this_machine_a_token_is_made(serve, place):

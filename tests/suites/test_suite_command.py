@@ -13,6 +13,7 @@ from cclmark.kinds.registry import read_journal
 from commands import PROGRAM, environment, tagged_processes, wait_until
 from examples import exhaustive
 from patience import deadline_s, scaled
+from transcripts import require_transcript, stored_commands
 
 TINY = "--devices host:2 -b 1K -e 1K -n 5 -w 1"
 ONE_RANK = TINY.replace("host:2", "host:1")
@@ -123,22 +124,6 @@ def test_wrong_data_is_code_1_whatever_the_thresholds_say(run, tmp_path):
     assert suite.find("system-out").text.startswith("run 1: bad: Wrong data in 2 cases: all_reduce")
 
 
-# Other mistakes: tests/suites/mistakes.txt.
-@pytest.mark.parametrize(
-    ("head", "size", "words"),
-    [
-        ("[", "1K", "mine.toml is not TOML"),
-        ("", "8M-", "the command measures 1 KiB, so this threshold can never fail"),
-    ],
-)
-def test_a_suite_that_makes_no_sense_is_code_2_before_anything_runs(run, head, size, words):
-    threshold = f'size = "{size}"\ntime_at_most = "1 s"'
-    ended = run(head + suite_of((f'run = "all_reduce {TINY}"', threshold)), code=2)
-    assert words in ended.message
-    assert ended.out == ""
-    assert ended.written() == ["mine.toml"]
-
-
 def test_what_only_running_shows_to_make_no_sense_is_code_2(run):
     suite = suite_of(
         (f'name = "size"\nrun = "all_reduce {ONE_RANK}"', 'dtype = "int8"\ntime_at_most = "1 s"'),
@@ -217,29 +202,13 @@ def test_figures_are_held_against_a_baseline(cclmark, tmp_path):
     assert "the baseline has no figure for all_reduce 1 KiB int8" in told.out
 
 
-def test_suites_are_listed_and_what_they_would_run(cclmark):
-    listed = cclmark("suite", "--list")
-    assert {line.split()[0] for line in listed.out.splitlines() if line[0] != " "} >= {
-        *("self-test", "nvlink", "pcie"),
-    }
-    quick = cclmark("suite", "self-test", "--list", "--tag", "quick").out
-    assert "cclmark p2p --devices host:2" in quick
-    assert "\ncollectives" not in quick
-    assert listed.written() == []
-    for arguments, words in (
-        ((), "SUITE is missing"),
-        (("self-test", "--only", "p2"), "did you mean 'p2p'"),
-        (("self-test", "--junit", "no/where.xml"), "no/where.xml"),
-    ):
-        assert words in cclmark("suite", *arguments, code=2).message
-
-
-def test_the_former_name_of_the_command_works_with_a_notice(cclmark):
-    former = cclmark("run", "host", "--list")
-    assert former.out == cclmark("suite", "self-test", "--list").out
-    assert former.err == (
-        "cclmark: run is now called suite\ncclmark: the suite host is now called self-test\n"
-    )
+def test_what_is_listed_or_refused_before_anything_runs(cclmark, tmp_path):
+    """Other mistakes: tests/suites/mistakes.txt."""
+    text = suite_of((f'run = "all_reduce {TINY}"', 'size = "8M-"\ntime_at_most = "1 s"'))
+    (tmp_path / "sizes.toml").write_text(text)
+    (tmp_path / "damaged.toml").write_text(f"[{text}")
+    require_transcript("suites", stored_commands("suites"), cclmark, tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".toml"}
 
 
 def test_with_v_the_output_of_commands_is_on_standard_error(run):

@@ -2,6 +2,7 @@ import csv
 import json
 
 from msprof_files import content, timeline, write
+from transcripts import require_transcript, stored_commands
 
 MIB = 1 << 20
 
@@ -40,13 +41,6 @@ def test_stages_and_tasks(cclmark, tmp_path):
 
 
 def test_refused(cclmark, tmp_path):
-    path = tmp_path / "a.json"
-    path.write_bytes(content(timeline(0, ranks=2)))
-    out = tmp_path / "t.json"
-    twice = cclmark("trace", "msprof", path, path, "-O", out, code=2)
-    assert "are both of rank 0" in twice.err
-    named = cclmark("trace", "msprof", path, "--operation", "hcom_reduce", "-O", out, code=2)
-    assert "no such operation, but hcom_broadcast__674_0_1" in named.err
-    absent = cclmark("trace", "msprof", tmp_path / "none.json", "-O", out, code=2)
-    assert "cannot read" in absent.err
-    assert not out.exists()
+    (tmp_path / "a.json").write_bytes(content(timeline(0, ranks=2)))
+    require_transcript("trace-msprof", stored_commands("trace-msprof"), cclmark, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]

@@ -20,17 +20,13 @@ def event(action, begin_ns, end_ns, *, sequence=1, size_bytes=0, peer=-1, group=
     return SlotEvent(begin_ns, end_ns, sequence, size_bytes, peer, group, action)
 
 
-def packed(*events):
-    return b"".join(struct.pack("=qqQQiHBx", *one) for one in events)
-
-
 def a_trace(rank, *events, calls=((1000, 2000),), **more):
     values = {
         "call_begin_ns": [begin for begin, _ in calls],
         "call_end_ns": [end for _, end in calls],
         "batches": [TracedBatch(calls[0][0], calls[-1][1] + 700, len(calls))],
         "has_slots": True,
-        "slots": packed(*events),
+        "slots": b"".join(struct.pack("=qqQQiHBx", *one) for one in events),
     }
     return RankTrace(rank, "node", "host", "host", **{**values, **more})
 

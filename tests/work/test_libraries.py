@@ -16,26 +16,12 @@ from cclmark.work.library_files import (
     parse_library,
     read_library,
 )
-from cclmark.work.torch_devices import (
-    require_support,
-    supports,
-    torch_runtimes,
-    usual_backend,
-)
+from cclmark.work.torch_devices import require_support, supports, torch_runtimes, usual_backend
 from goldens import refusal, require_outcomes
 from places import REPOSITORY
 
-GOOD = """
-name = "mine"
-shape = "nccl"
-devices = ["cuda"]
-prefix = "mine"
-files = ["libmine.so"]
-[types]
-float32 = 7
-[reductions]
-sum = 0
-"""
+HERE = Path(__file__).parent
+GOOD = (HERE / "mine.toml").read_text()
 
 
 @pytest.fixture
@@ -122,7 +108,7 @@ def test_what_is_said_of_mistakes():
         assert old in GOOD
         return refusal(parse_library, GOOD.replace(old, new, 1).encode(), "mine.toml")
 
-    require_outcomes(Path(__file__).with_name("wrong_libraries.txt"), message)
+    require_outcomes(HERE / "wrong_libraries.txt", message)
 
 
 def test_no_library_of_the_shape_of_nccl_is_named():
@@ -149,4 +135,4 @@ def test_backends_support_the_devices_that_they_are_made_for_and_unknown_ones_an
         kind, *arguments = json.loads(line)
         return refusal(lambda: repr(FACTS[kind](*arguments)))
 
-    require_outcomes(Path(__file__).with_name("torch_backends.txt"), fact)
+    require_outcomes(HERE / "torch_backends.txt", fact)

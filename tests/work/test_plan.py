@@ -10,30 +10,9 @@ from cclmark.base.errors import UsageError
 from cclmark.work.cases import Sweep, UnevenPattern, heaviest_row, rows_pattern
 from cclmark.work.inject import Injection
 from cclmark.work.islands import parse_islands
-from cclmark.work.operations import (
-    parse_dtypes,
-    parse_reductions,
-)
+from cclmark.work.operations import parse_dtypes, parse_reductions
 from cclmark.work.sizes import format_size, parse_size, sweep
 from goldens import refusal, require_outcomes
-
-READERS = {
-    "size": parse_size,
-    "written": format_size,
-    "sweep": sweep,
-    "types": parse_dtypes,
-    "reductions": parse_reductions,
-    "fault": lambda text: Injection.parse(text, 2),
-    "pattern": UnevenPattern.parse,
-}
-
-
-def test_what_is_typed_is_read_or_refused():
-    def outcome(line):
-        kind, *arguments = json.loads(line)
-        return refusal(READERS[kind], *arguments)
-
-    require_outcomes(Path(__file__).with_name("plan_values.txt"), outcome)
 
 
 def plan(**changes):
@@ -51,26 +30,51 @@ def plan(**changes):
     return Sweep(**{**values, **changes})
 
 
+LIBRARIES = {"cuda": ["nccl", "flagcx"], "host": ["shm", "oneccl"]}
+
+
+def placements_of(given, ccl, operation):
+    chosen = plan(operations=[operation], ccls=[ccl], placements=given, sizes=[4096])
+    return [case.placement for case in chosen.cases()]
+
+
+def islands_of(text, runtimes, hosts):
+    parsed = parse_islands(text, runtimes, LIBRARIES, dict.fromkeys(LIBRARIES, True), hosts)
+    return " ".join(island.describe() for island in parsed)
+
+
+READERS = {
+    "size": parse_size,
+    "written": format_size,
+    "sweep": sweep,
+    "types": parse_dtypes,
+    "reductions": parse_reductions,
+    "fault": lambda text: Injection.parse(text, 2),
+    "pattern": UnevenPattern.parse,
+    "placements": placements_of,
+    "islands": islands_of,
+}
+
+
+def test_what_is_typed_is_read_or_refused(tmp_path):
+    """Islands by what was typed, and by the hosts that ranks are on."""
+    path = tmp_path / "m.txt"
+
+    def matrix(content):
+        path.write_text(content)
+        return UnevenPattern.parse(f"matrix:{path}").check(2)
+
+    def outcome(line):
+        kind, *arguments = json.loads(line)
+        return refusal({**READERS, "matrix": matrix}[kind], *arguments).replace(str(path), "FILE")
+
+    require_outcomes(Path(__file__).with_name("plan_values.txt"), outcome)
+
+
 def test_a_plan_is_every_combination_once():
     cases = list(plan(dtypes=["int8", "float64"], reductions=["sum", "max"]).cases())
     assert len(cases) == len(set(cases)) == 2 * 2 * 2 * 2
     assert [case.in_place for case in cases[:2]] == [False, True]
-
-
-@pytest.mark.parametrize(
-    ("placements", "ccl", "operation", "in_place"),
-    [
-        ((), "shm", "broadcast", [False]),
-        ((), "mpi", "broadcast", [True]),
-        ((), "mpi", "barrier", [False]),
-        ((False, True), "mpi", "broadcast", [True]),
-        ((False, True), "mpi", "all_gather", [False, True]),
-        ((False,), "mpi", "broadcast", [False]),  # is skipped with the reason
-    ],
-)
-def test_one_placement_unless_asked_for(placements, ccl, operation, in_place):
-    chosen = plan(operations=[operation], ccls=[ccl], placements=placements, sizes=[4096])
-    assert [case.in_place for case in chosen.cases()] == in_place
 
 
 def test_sizes_of_no_element_have_no_case_and_equal_ones_are_measured_once():
@@ -86,21 +90,6 @@ def test_uneven_parts_keep_to_the_size(ranks, skew, elements):
     assert heaviest_row(matrix, ranks) <= elements
     rows = [sorted(matrix[i * ranks : (i + 1) * ranks]) for i in range(ranks)]
     assert all(row == rows[0] for row in rows)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        *(("1 1\n1 1\n1 1", "2 x 2"), ("1 1\n1", "2 x 2"), ("1 x\n1 1", "numbers")),
-        *(("-1 2\n1 1", "negative"), ("0 0\n0 0", "zeros"), ("1 inf\n1 1", "finite")),
-        ("# nothing\n", "empty"),
-    ],
-)
-def test_matrix_files_that_make_no_sense_are_refused(tmp_path, content, words):
-    path = tmp_path / "m.txt"
-    path.write_text(content)
-    with pytest.raises(UsageError, match=words):
-        UnevenPattern.parse(f"matrix:{path}").check(2)
 
 
 def test_matrix_files_are_regular_files_of_bounded_size(tmp_path):
@@ -120,36 +109,3 @@ def test_matrix_files_are_regular_files_of_bounded_size(tmp_path):
 def test_the_weights_of_a_pattern_can_be_written_as_one():
     weights = ((0.0, 1.5), (1e100, 1 / 3))
     assert UnevenPattern.parse(rows_pattern(weights)).weights == weights
-
-
-# Islands by what was typed, and by the hosts that ranks are on.
-
-
-LIBRARIES = {"cuda": ["nccl", "flagcx"], "host": ["shm", "oneccl"]}
-CUDA, HOST = ["cuda"] * 4, ["host"] * 4
-MIXED = ["cuda", "host"] * 2
-
-
-@pytest.mark.parametrize(
-    ("text", "runtimes", "hosts", "expected"),
-    [
-        *((text, CUDA, "0011", "0-1=nccl 2-3=nccl") for text in ("", "host", "0-1,2-3", " host ")),
-        ("host=flagcx", CUDA[:3], "011", "0 1-2=flagcx"),
-        ("", MIXED, "0011", "0 1 2 3"),
-        ("host", MIXED, "0011", "a library supports only one kind"),
-        ("0-2,3", CUDA, "0011", "0-2=nccl 3"),
-        ("0-2,3", HOST, "0011", "shm works within one"),
-        ("host", CUDA[:2], "00", "all ranks are on one"),
-        ("host", CUDA, "0101", "not consecutive"),
-        ("host=nccl,shm", CUDA, "0011", "one library for all"),
-    ],
-)
-def test_islands(text, runtimes, hosts, expected):
-    def islands():
-        parsed = parse_islands(
-            text, runtimes, LIBRARIES, dict.fromkeys(LIBRARIES, True), [*map(int, hosts)]
-        )
-        return " ".join(island.describe() for island in parsed)
-
-    found = refusal(islands)
-    assert expected in found if "Error" in found else expected == found
