@@ -83,8 +83,8 @@ def _measure(flags: TrainFlags, named: Sequence[str], coordinator: Coordinator) 
     if training.degrees.pp > 1 and devices.runtime != "host" and "torch:gloo" in backends:
         # Backends: https://docs.pytorch.org/docs/stable/distributed.html
         raise UsageError(
-            "torch:gloo sends and receives no memory of devices, and stages of a pipeline do: leave "
-            "it out of --ccl, or use --devices host"
+            "torch:gloo sends and receives no memory of devices, and stages of a pipeline do: "
+            "leave it out of --ccl, or use --devices host"
         )
     variants, notices = _variants(flags, backends, coordinator.hosts)
     rounds = rounds_of(flags, variants)
