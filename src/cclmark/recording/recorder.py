@@ -104,12 +104,13 @@ EVERY = "CCLMARK_PROGRESS_S"
 _USUAL_EVERY_S = 20.0
 
 
-def _every_s() -> float:
+def every_s() -> float:
+    """The seconds between lines of progress; infinite for none."""
     try:
-        every_s = float(os.environ.get(EVERY, _USUAL_EVERY_S))
+        found_s = float(os.environ.get(EVERY, _USUAL_EVERY_S))
     except ValueError:
         return _USUAL_EVERY_S
-    return every_s if every_s > 0 else math.inf
+    return found_s if found_s > 0 else math.inf
 
 
 class Progress:
@@ -129,7 +130,7 @@ class Progress:
         """``cases`` are of one cycle; ``cycles`` is 0 for a run without end."""
         self._cases = cases
         self._stream = stream
-        self._every_s = math.inf if is_hidden else _every_s()
+        self._every_s = math.inf if is_hidden else every_s()
         self._next_s = time.monotonic() + self._every_s
         self._first_s: float | None = None  # when the first case began
         self._planned = len(cases) * cycles

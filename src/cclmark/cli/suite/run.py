@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import platform
 import re
@@ -34,7 +35,7 @@ from cclmark.base.errors import (
 from cclmark.base.files import shipped_toml_files
 from cclmark.base.printable import printable
 from cclmark.base.signals import note, noted, on_ending_signals
-from cclmark.base.standard_error import folded
+from cclmark.base.standard_error import folded, tell
 from cclmark.cli.commands import load_command
 from cclmark.cli.suite.command import SuiteFlags
 from cclmark.document.json_format import encode
@@ -51,7 +52,7 @@ from cclmark.options.groups import SizeOptions
 from cclmark.rank.probe import count_devices
 from cclmark.recording.caller import notice
 from cclmark.recording.output import Output, made_directory, print_lines, refuse_to_lose
-from cclmark.recording.recorder import StatusLine
+from cclmark.recording.recorder import StatusLine, every_s
 from cclmark.recording.run_files import new_path
 from cclmark.report.overview import insights
 from cclmark.suites.checks import (
@@ -285,13 +286,15 @@ def _slug(name: str) -> str:
 
 
 class SuiteProgress:
-    """Shows the line while a command runs; shows nothing without a terminal."""
+    """Shows the line while a command runs, without a terminal a new one every 20 seconds."""
 
     def __init__(self, stream: TextIO, *, hidden: bool) -> None:
         """``hidden``: the terminal shows other output."""
         self._line = StatusLine(stream)
         self._watched = self._line.is_watched and not hidden and not _read_by_a_pager()
         self._began_s = time.monotonic()
+        self._every_s = every_s()
+        self._next_s = math.inf if hidden else self._began_s + self._every_s
         self._words = ""
         self._journal = Path()
         self._lines = 0
@@ -306,6 +309,9 @@ class SuiteProgress:
         """Shows the progress."""
         if self._watched:
             self._line.show(self.describe())
+        elif not self._line.is_watched and time.monotonic() > self._next_s:
+            self._next_s = time.monotonic() + self._every_s
+            tell(self.describe())
 
     def describe(self) -> str:
         """Returns the time since the suite began, the command, and its number of results."""
