@@ -186,20 +186,6 @@ def test_what_is_not_possible_is_so_for_its_pair(on_fakes, words, fakes, code, o
         assert found.keys() >= {(0, 1), (0, 2), (1, 0)}
 
 
-def test_without_a_compiler_the_copy_engine_still_works(cclmark, fake_cuda):
-    env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""}
-    run = cclmark("p2p", "-g", "2", *SHORT, env=env)
-    found = {(one.transfer.engine, one.status) for one in run.journal.transfers}
-    assert found == {("CE", "ok"), ("SM", "skipped")}
-    assert "checked on the host" in " ".join(run.journal.header.notices) + run.err
-
-
-def test_a_corrupted_copy_is_caught(on_fakes):
-    run = on_fakes("-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0", code=1)
-    wrong = [one for one in run.journal.transfers if one.status == "wrong"]
-    assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
-
-
 PCCL = Path(__file__).with_name("pccl_lines.txt").read_text().splitlines()[1:]
 
 
@@ -228,10 +214,7 @@ def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path):
 
 @pytest.mark.parametrize(
     ("rank", "flags", "says"),
-    [
-        (0, ("--is_multi_proc=1", "--format=pccl"), "HOST2:DEV0"),
-        (1, ("--is_multi_proc=1",), ""),
-    ],
+    [(0, ("--is_multi_proc=1", "--format=pccl"), "HOST2:DEV0"), (1, ("--is_multi_proc=1",), "")],
 )
 def test_under_mpirun_the_first_process_measures_for_all(cclmark, fake_cuda, rank, flags, says):
     sizes = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}
