@@ -101,11 +101,7 @@ def test_ranks_that_ran_different_operations_have_exit_code_3_and_no_verdict_on_
 
 
 @pytest.mark.parametrize(
-    ("fault", "status"),
-    [
-        ("FAIL=1:CommInitRank", "died"),
-        ("HANG=1:AllReduce", "timeout"),
-    ],
+    ("fault", "status"), [("FAIL=1:CommInitRank", "died"), ("HANG=1:AllReduce", "timeout")]
 )
 def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, fault, status):
     """Rank 2, of which the other value is, does not exist."""
@@ -134,25 +130,24 @@ def test_a_default_that_fails_ends_the_experiment(cclmark, fake_cuda):
     assert "injected failure of AllReduce on rank 1" in run.err
 
 
-def test_registration_and_placement_are_settings(cclmark, fake_cuda):
-    placements = ("--vary", "placement=out-of-place,in-place")
-    words = (*ON_FAKES, "--vary", "registration=symmetric", *placements)
-    run = cclmark("experiment", "all_reduce", *words, env=fake_cuda.env())
-    found, names = effects(run.journal, "auto"), ("out-of-place", "in-place")
-    assert {name for name, _ in found} == {f"registration=symmetric placement={it}" for it in names}
+def test_registration_placement_and_versions_of_a_library_are_settings(cclmark, fake_cuda):
+    run = cclmark(
+        *("experiment", "all_reduce", *ON_FAKES, "--one-at-a-time", "--vary", "placement=in-place"),
+        *(
+            "--vary",
+            "registration=symmetric",
+            "--library",
+            f"{fake_cuda.old_nccl},{fake_cuda.nccl}",
+        ),
+        env=fake_cuda.env(),
+    )
+    found = effects(run.journal, "auto")
+    libraries = {f"library={one}" for one in (fake_cuda.old_nccl, fake_cuda.nccl)}
+    expected = {"registration=symmetric", "placement=in-place"} | libraries
+    assert {name for name, _ in found} == expected
     trials = [one.trial for one in run.journal.of(TrialResult)]
     placed = [one.case for one in trials if one.variant.value_of("placement") == "in-place"]
     assert {one.in_place for one in placed} == {True}
-    assert all(one.estimate is not None for one in found.values())
-
-
-def test_versions_of_a_library_are_compared(cclmark, fake_cuda):
-    old = fake_cuda.nccl.parent / "old" / "libnccl.so.2"
-    words = (*ON_FAKES, "--library", f"{old},{fake_cuda.nccl}")
-    found = effects(
-        cclmark("experiment", "all_reduce", *words, env=fake_cuda.env()).journal, "auto"
-    )
-    assert {name for name, _ in found} == {f"library={old}", f"library={fake_cuda.nccl}"}
     assert all(one.estimate is not None for one in found.values())
 
 
