@@ -115,20 +115,6 @@ def test_the_memory_of_buffers_is_in_journal_and_head(cclmark, fake_cuda, flags,
     assert ("\n  buffers    " in run.out) == is_said
 
 
-@pytest.mark.parametrize(
-    ("flags", "old", "words"),
-    [
-        ("--memory library", True, "has no MemAlloc (NCCL has it since 2.19): use --memory plain"),
-        ("-R 2 --memory plain", False, "a window needs memory of ncclMemAlloc"),
-    ],
-)
-def test_memory_that_the_library_cannot_use_skips_the_cases(cclmark, fake_cuda, flags, old, words):
-    run = cclmark("all_reduce", *TWO, *flags.split(), code=3, env=fake_cuda.env(old=old))
-    assert {result.status for result in run.journal.results} == {"skipped"}
-    assert words in run.journal.results[0].reason
-    assert run.journal.results[0].reason in run.out
-
-
 def test_kinds_of_memory_are_compared_and_exported_under_their_names(cclmark, fake_cuda):
     command, env = ("all_reduce", *TWO, "--timing", "graph"), fake_cuda.env()
     cclmark(*command, "--journal", "a.jsonl", env=env)

@@ -121,15 +121,6 @@ def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, fault,
     assert effects(run.journal)[f"{name}={value}", 1024].effect == "failed"
 
 
-def test_a_default_that_fails_ends_the_experiment(cclmark, fake_cuda):
-    run = cclmark(
-        *("experiment", "all_reduce", *ON_FAKES, "--vary", "NCCL_PROTO=LL"),
-        env=fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce"),
-        code=4,
-    )
-    assert "injected failure of AllReduce on rank 1" in run.err
-
-
 def test_registration_placement_and_versions_of_a_library_are_settings(cclmark, fake_cuda):
     run = cclmark(
         *("experiment", "all_reduce", *ON_FAKES, "--one-at-a-time", "--vary", "placement=in-place"),

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from commands import completed
-from patience import waits
 from refusals import require_refusals
 
 SHORT = ("-b", "64K", "--max-time", "0.005")
@@ -159,31 +158,6 @@ def test_what_is_not_free_in_one_piece_is_left_out_and_the_rest_measured(on_fake
     found = {one.transfer.size_bytes: one for one in run.journal.transfers}
     assert (found[1 << 20].status, found[30 << 20].status) == ("ok", "skipped")
     assert "memory" in found[30 << 20].reason
-
-
-@pytest.mark.parametrize(
-    ("words", "fakes", "code", "others", "said"),
-    [
-        (("-g", "3"), {"NO_PEER": "0-1"}, 0, {(0, 1): "skipped", (1, 0): "skipped"},
-         ["the driver does not permit DEV0 to access DEV1"]),
-        # A pair that hangs does not stop the matrix.
-        (("-g", "3", *waits(4)), {"COPY_HANG": "0-1"}, 4, {(0, 1): "timeout"},
-         ["hung", "no data arrived from DEV0 at DEV1"]),
-        # A copy that fails ends the run with its name.
-        (("-g", "3"), {"COPY_FAIL": "1-2"}, 4, None, ["device 1 to 2", "illegal memory access"]),
-        # Processes that may not share memory at all.
-        (("-m", "1", "-g", "2"), {"NO_IPC": "1", "NO_EXPORT": "1"}, 3, None,
-         ["--ipc=host", "one process for all devices"]),
-    ],
-)  # fmt: skip
-def test_what_is_not_possible_is_so_for_its_pair(on_fakes, words, fakes, code, others, said):
-    run = on_fakes(*words, *ONE_WAY, code=code, **fakes)
-    assert all(text in run.out + run.err for text in said)
-    found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
-    if others is not None:
-        assert found == {**dict.fromkeys(all_pairs(3), "ok"), **others}
-    elif "COPY_FAIL" in fakes:
-        assert found.keys() >= {(0, 1), (0, 2), (1, 0)}
 
 
 PCCL = Path(__file__).with_name("pccl_lines.txt").read_text().splitlines()[1:]

@@ -3,7 +3,6 @@
 import itertools
 import math
 import random
-import re
 
 import pytest
 from hypothesis import given
@@ -27,7 +26,6 @@ from cclmark.work.operations import PAIR_OPERATIONS
 from cclmark.work.pair_cases import pair_rounds
 from cclmark.work.transfers import disjoint_rounds
 from goldens import outline, require_golden
-from places import H200X4
 from samples import header_of, usual_settings
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -136,17 +134,6 @@ def test_the_fewer_values_the_further_away_is_far(values, of, places):
     assert allowed == sorted(allowed)
     assert sigmas_allowed(56, 56) == 5
     assert sigmas_allowed(12, 960) > sigmas_allowed(12, 96) == pytest.approx(9.0, abs=0.1)
-
-
-def test_the_fault_of_a_sample_of_four_h200_is_found():
-    """Twelve copies, one of which was held up by a third, as if of a page of 20 matrices."""
-    text = (H200X4 / "p2p_faults.txt").read_text()
-    slow = text.index("263.67")
-    rows = text[text.rindex("DEV0         x", 0, slow) : text.index("\n\n", slow)]
-    values = [float(word) for word in re.findall(r"\d+\.\d+", rows)]
-    usual, places = outliers(values, 240)
-    assert (len(values), usual) == (12, pytest.approx(395.11, abs=0.1))
-    assert [values[place] for place in places] == [263.67]
 
 
 @pytest.mark.parametrize("devices", [3, 4, 8])

@@ -105,12 +105,6 @@ def test_one_by_one_measures_no_pair_beside_another(cclmark):
         assert pair == other or begin_s >= end_s - 0.01, "two pairs measured at the same time"
 
 
-def test_in_a_group_no_ping_waits_for_its_answer(cclmark):
-    run = cclmark("pairs", "--devices", "host:2", *SHORT, "-m", "2", code=3)
-    assert "ping_pong is omitted" in run.err
-    assert "ping_pong" not in measured(run)
-
-
 def test_bad_input_is_refused_before_anything_starts(tag, tmp_path):
     require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["pairs"])
 
