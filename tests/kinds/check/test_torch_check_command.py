@@ -52,7 +52,6 @@ def test_what_a_backend_cannot_do_is_told_from_what_went_wrong():
 
 @pytest.fixture
 def gloo(cclmark, torch, no_leaks):
-    """Runs checks of two ranks."""
     return partial(cclmark, *OF_GLOO)
 
 

@@ -25,7 +25,6 @@ PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 
 
 def changed(journal, at, **changes):
-    """The journal with its result number ``at`` changed."""
     results = list(journal.results)
     results[at] = replace(results[at], **changes)
     return Journal(journal.header, results, footer=journal.footer)
@@ -51,7 +50,6 @@ def each(change, journal=COLLECTIVES):
 
 
 def figures(one, **changes):
-    """Changes of the summary of a result."""
     return {"summary": replace(one.summary, **changes)}
 
 

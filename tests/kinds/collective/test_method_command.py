@@ -6,14 +6,13 @@ from cclmark.document.text import format_time_us
 
 ALONE = ("--timing", "blocking", "--barrier", "library", "--clock", "device")
 SWEEP = ("all_reduce", "-b", "1K", "-e", "8K", "-f", "8", "-n", "4", "-w", "1")
-HOSTS = ("--devices", "host:4")
 
 
 @pytest.mark.parametrize("ccl", ["bridge --islands 0-1=shm,2-3=shm", "torch:gloo"])
 def test_each_library_is_measured_right_behind_its_barrier(cclmark, ccl, request):
     if "torch" in ccl:
         request.getfixturevalue("torch")
-    run = cclmark(*SWEEP, *HOSTS, "--ccl", *ccl.split(), *ALONE)
+    run = cclmark(*SWEEP, "--devices", "host:4", "--ccl", *ccl.split(), *ALONE)
     assert {result.status for result in run.journal.results} == {"ok"}
     settings = run.journal.header.settings
     # The host has one clock: none is another.

@@ -48,14 +48,12 @@ RELATED = {
 
 
 def outcome(host, check):
-    """What one check finds on a host."""
     (found,) = examine(host.host(), [one for one in CHECKS if one.id == check], 0.0).outcomes
     assert isinstance(found, CheckOutcome)
     return found
 
 
 def ended(host, state):
-    """The checks that end in a state on a host."""
     return [one.check for one in examine(host.host(), CHECKS, 0.0).outcomes if one.state == state]
 
 

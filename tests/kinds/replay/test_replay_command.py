@@ -16,9 +16,6 @@ from places import TESTS
 from refusals import require_refusals
 from samples import edited
 
-PROGRAM = TESTS / "programs" / "nccl_job.py"
-TRACES = TESTS / "traces"
-STEPS = 12
 FAST = ("-n", "3", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")
 SLOW_S = 0.01
@@ -28,15 +25,16 @@ SLOW_S = 0.01
 def profiled(cclmark_in, fake_cuda, tmp_path_factory):
     """The journal of a profile of the job on two ranks."""
     env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22809", CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS="0")
-    words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
-    profile = ("profile", "--", *words, "--steps", str(STEPS))
+    program = str(TESTS / "programs" / "nccl_job.py")
+    words = [sys.executable, program, str(fake_cuda.cuda), str(fake_cuda.nccl)]
+    profile = ("profile", "--", *words, "--steps", "12")
     return str(cclmark_in(tmp_path_factory.mktemp("profiled"), *profile, env=env).journal_path)
 
 
 @pytest.fixture(scope="session")
 def traced(cclmark_in, tmp_path_factory):
     """The journal of the traces of a program of two ranks that uses gloo."""
-    files = [str(path) for path in sorted(TRACES.glob("gloo-*.json.gz"))]
+    files = [str(path) for path in sorted(TESTS.glob("traces/gloo-*.json.gz"))]
     return str(cclmark_in(tmp_path_factory.mktemp("traced"), "import", *files).journal_path)
 
 

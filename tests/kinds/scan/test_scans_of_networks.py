@@ -87,7 +87,6 @@ class Networks:
         ]
 
     def wait_for_ranks(self):
-        """Until the ranks have introduced themselves."""
         wait_until(
             lambda: self.journal_path() or any(one.poll() is not None for one in self.started),
             "all ranks are there",
@@ -101,7 +100,6 @@ class Networks:
         return next((one for one in found if one.stat().st_size), None)
 
     def journal(self):
-        """The journal, read."""
         return read_journal(self.journal_path())
 
     def remove(self):

@@ -98,7 +98,6 @@ class Simulated(SimulatedTrials):
 
 
 def rules_at(table, size):
-    """The rules of a table that apply to a size."""
     return [one for one in table.rules if one.smallest_bytes <= size <= one.largest_bytes]
 
 
@@ -120,12 +119,10 @@ def table_in(directory):
 
 
 def proven_choices(one):
-    """What the rules that are proven select."""
     return [one.choices[each.rule.variant] for each in (one.proof.proven if one.proof else ())]
 
 
 def covered(one):
-    """What is proven, by size."""
     proven = one.proof.proven
     return {size: each.rule for size in SIZES for each in proven if each.rule.covers(size)}
 
