@@ -122,19 +122,14 @@ def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, fault,
 
 
 def test_registration_placement_and_versions_of_a_library_are_settings(cclmark, fake_cuda):
+    files = [str(fake_cuda.old_nccl), str(fake_cuda.nccl)]
     run = cclmark(
-        *("experiment", "all_reduce", *ON_FAKES, "--one-at-a-time", "--vary", "placement=in-place"),
-        *(
-            "--vary",
-            "registration=symmetric",
-            "--library",
-            f"{fake_cuda.old_nccl},{fake_cuda.nccl}",
-        ),
+        *("experiment", "all_reduce", *ON_FAKES, "--one-at-a-time", "--library", ",".join(files)),
+        *("--vary", "registration=symmetric", "--vary", "placement=in-place"),
         env=fake_cuda.env(),
     )
     found = effects(run.journal, "auto")
-    libraries = {f"library={one}" for one in (fake_cuda.old_nccl, fake_cuda.nccl)}
-    expected = {"registration=symmetric", "placement=in-place"} | libraries
+    expected = {"registration=symmetric", "placement=in-place", *(f"library={it}" for it in files)}
     assert {name for name, _ in found} == expected
     trials = [one.trial for one in run.journal.of(TrialResult)]
     placed = [one.case for one in trials if one.variant.value_of("placement") == "in-place"]

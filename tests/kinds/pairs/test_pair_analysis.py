@@ -72,7 +72,7 @@ def far(results, relations=None):
 
 @given(st.integers(2, 40))
 def test_every_two_devices_meet_once_and_no_device_twice_in_a_round(devices):
-    """Copies in both directions, one after the other."""
+    """As pairs, and for copies in both directions."""
     for rounds, pairs, ways in (
         (pair_rounds(devices), itertools.combinations, 1),
         (disjoint_rounds(devices), itertools.permutations, 2),
