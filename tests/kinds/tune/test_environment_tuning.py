@@ -17,6 +17,7 @@ from commands import completed
 from simulated_trials import SimulatedTrials, text_of
 
 SIZES = [KIB << (2 * step) for step in range(10)]  # 1 KiB to 256 MiB
+WELL = Outcome(0)
 
 
 class Simulated(SimulatedTrials):
@@ -37,7 +38,7 @@ class Simulated(SimulatedTrials):
         return {one: Explanation(0, kernel="copies") for one in trials}
 
 
-def tuned(directory, simulated, *, environment=None, only=(), expected=Outcome(0), **options):  # noqa: B008
+def tuned(directory, simulated, *, environment=None, only=(), expected=WELL, **options):
     """The result, and its text where the run ended well."""
     environment = environment or {}
     cases = {"all_reduce": [case_of("all_reduce", size, "shm") for size in SIZES]}
@@ -51,7 +52,7 @@ def tuned(directory, simulated, *, environment=None, only=(), expected=Outcome(0
     tuning = EnvironmentTuning(lambda _: target, request, simulated, lambda text: None)
     result, outcome = tuning.run()
     assert outcome == expected
-    return result, text_of(result) if expected == Outcome(0) else ""
+    return result, text_of(result) if expected == WELL else ""
 
 
 INLINE, STREAM = "CCLMARK_SHM_INLINE_BYTES", "CCLMARK_SHM_STREAM_BYTES"
