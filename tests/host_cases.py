@@ -1,10 +1,10 @@
 """Cases of checks: rows of ``tests/kinds/doctor/cases/*.toml``.
 
 A row is a healthy host, what is changed on it, and the state in which the check ends. Its keys:
-``host`` (default h100); ``state`` (default fail), ``seen`` (texts in its signals), ``count`` (of
-signals), ``steps`` (of the ladder), ``needs``, ``why``; ``files``, ``grow`` (at the second moment),
-``remove`` (beginnings of paths), ``links``, ``run`` (outputs of commands), ``edit`` and
-``later`` (command, old text, new text, and ``all`` for every place), ``dmesg`` (lines, of 17
+``host`` (default h100); ``state`` (default fail), ``seen`` (texts in its signals or its reason),
+``count`` (of signals), ``steps`` (of the ladder), ``needs``, ``why``; ``files``, ``grow`` (at the
+second moment), ``remove`` (beginnings of paths), ``links``, ``run`` (outputs of commands), ``edit``
+and ``later`` (command, old text, new text, and ``all`` for every place), ``dmesg`` (lines, of 17
 minutes ago without a time; or a line and how often), ``root_ports`` (network devices that are below
 none of the switches), ``smi`` (values of the first GPU of nvidia-smi -q, by a name or
 section/name), ``gpus`` (those that it lists), ``unread`` (what it has in place of all values of the

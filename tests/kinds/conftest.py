@@ -8,18 +8,6 @@ from goldens import require_outcomes
 
 
 @pytest.fixture
-def refused(cclmark):
-    """Runs a command that is refused, with the reason, before anything is started or written."""
-
-    def refuse(*words, because, code=2, env=None):
-        run = cclmark(*words, env=env, code=code)
-        assert because in run.err
-        assert run.written() == []
-
-    return refuse
-
-
-@pytest.fixture
 def refusals(cclmark, request):
     """Compares the messages of refused commands with those stored in a file of the room.
 

@@ -185,7 +185,6 @@ def test_one_value_changed(request, readers, name, tmp_path):
 
 
 def stored(tmp_path, lines):
-    """The journal with these lines."""
     path = tmp_path / "changed.jsonl"
     path.write_bytes(b"".join(written(one, sealed=True) for one in lines))
     return path

@@ -52,7 +52,6 @@ def test_what_a_backend_cannot_do_is_told_from_what_went_wrong():
 
 @pytest.fixture
 def gloo(cclmark, torch, no_leaks):
-    """Runs checks of two ranks."""
     return partial(cclmark, *OF_GLOO)
 
 
@@ -180,19 +179,3 @@ def test_no_check_passes_that_nothing_was_done_for(cclmark, tmp_path):
     )
     passed = {name for name, verdict in verdicts(run).items() if verdict == "ok"}
     assert passed == {"all_reduce_empty"}  # of which there is nothing to see
-
-
-@pytest.mark.usefixtures("torch")
-def test_a_fault_that_shows_nowhere_is_told(cclmark):
-    fault = ("--inject", "corrupt:rank=1,index=99999999")
-    run = cclmark(*OF_GLOO, "--only", "all_reduce_sum", *fault)
-    assert "no output of rank 1 was corrupted" in run.err
-
-
-@pytest.mark.usefixtures("torch")
-def test_a_plug_in_that_cannot_be_imported_is_named(cclmark):
-    run = cclmark("torch", "check", "--backend", "flagcx", "--devices", "host:2", code=3)
-    assert "the module flagcx, which provides backend flagcx, cannot be imported" in run.err
-    run = cclmark("torch", "check", "--backend", "nix", "--devices", "host:2", code=3)
-    assert "has no backend nix, only" in run.err
-    assert "--import MODULE" in run.err

@@ -20,9 +20,7 @@ from cclmark.journal.summaries import summarise
 from cclmark.work.cases import Case
 from samples import header_of, usual_settings
 
-
-def case(size_bytes=8):
-    return Case("all_reduce", "nccl", 2, "float32", size_bytes, size_bytes // 4, False, "sum")
+CASE = Case("all_reduce", "nccl", 2, "float32", 8, 2, False, "sum")
 
 
 def samples(enqueue_us, device_us):
@@ -34,13 +32,13 @@ def samples(enqueue_us, device_us):
 SETTINGS = usual_settings(timing="auto", iterations=None)
 
 
-def result(time_us, device_us=None, *, size_bytes=8, reason=""):
-    one, measured, device = case(size_bytes), samples(time_us, time_us), None
+def result(time_us, device_us=None):
+    device = None
     if device_us is not None:
         replayed = samples(0.1, device_us)
-        device = DeviceTime(replayed, summarise(one, replayed, SETTINGS), converged=False)
-    summary = summarise(one, measured, SETTINGS)
-    return CaseResult(0, one, "ok", summary=summary, device=device, device_reason=reason)
+        device = DeviceTime(replayed, summarise(CASE, replayed, SETTINGS), converged=False)
+    summary = summarise(CASE, samples(time_us, time_us), SETTINGS)
+    return CaseResult(0, CASE, "ok", summary=summary, device=device)
 
 
 def test_launches_determine_what_the_host_enqueues_no_faster():

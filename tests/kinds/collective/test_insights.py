@@ -24,16 +24,7 @@ COPIES = read_journal(H200X4 / "report" / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
 
 
-def slowed_copies(rate):
-    """The copies with another rate of the first one."""
-    first = COPIES.results[0]
-    slow = figures(first, bytes_per_s=rate, flow_bytes_per_s=[rate])
-    found = each(lambda one: slow if one is first else {}, COPIES)
-    return Journal(COPIES.header, results=found.results, footer=COPIES.footer)
-
-
 def changed(journal, at, **changes):
-    """The journal with its result number ``at`` changed."""
     results = list(journal.results)
     results[at] = replace(results[at], **changes)
     return Journal(journal.header, results, footer=journal.footer)
@@ -59,13 +50,7 @@ def each(change, journal=COLLECTIVES):
 
 
 def figures(one, **changes):
-    """Changes of the summary of a result."""
     return {"summary": replace(one.summary, **changes)}
-
-
-def summaries(**changes):
-    """All results with the same changes of their summaries."""
-    return each(lambda one: figures(one, **changes))
 
 
 def at(operation, size_bytes, *, status="ok", verification=None, **changes):
@@ -88,12 +73,6 @@ def slow_pairs():
         return figures(one, time_s=1e-4) if is_slow else {}
 
     return each(change, PAIRS)
-
-
-def slow_rank():
-    return each(
-        lambda one: figures(one, slowest_rank=2) if one.case.operation == "all_gather" else {}
-    )
 
 
 def noisy():
@@ -139,6 +118,8 @@ WRONG_PEAK = {
     "verification": Verification(1, [WrongOutput(3, 1, 7, "1", "2")]),
     **{"status": "wrong", "busbw_bytes_per_s": 9e11},
 }
+RATE = COPIES.transfers[0].summary.bytes_per_s / 3
+A_THIRD = {"bytes_per_s": RATE, "flow_bytes_per_s": [RATE]}
 STOPPED = Footer("x", 130, 1.0, "interrupted by SIGINT")
 DIED = Footer("x", 4, 1.0, "rank 2 died\n  s")
 #: Compared with the references that commands use.
@@ -147,7 +128,9 @@ WITH_REFERENCES = {
     **{"collectives": COLLECTIVES, "copies": COPIES},
     # A dip, a slow rank, and bandwidth far below that of the links.
     "dip": at("all_reduce", 128 << 20, busbw_bytes_per_s=busbw("all_reduce", 128 << 20) / 2),
-    "slow-rank": slow_rank(),
+    "slow-rank": each(
+        lambda one: figures(one, slowest_rank=2) if one.case.operation == "all_gather" else {}
+    ),
     "below-the-links": read_journal(H200X4 / "runs" / "ctas8.jsonl"),
     "above-the-reference": faster(),
     "crowded": without_limits(links=[], relations=[], **CROWDED),
@@ -161,7 +144,7 @@ JOURNALS = {
     "unchecked": each(lambda _: {"verification": None}),
     "skipped": each(lambda _: SKIPPED),
     "above-the-links": at("all_reduce", 512 << 20, busbw_bytes_per_s=9e11),
-    "slow-copy": slowed_copies(COPIES.transfers[0].summary.bytes_per_s / 3),
+    "slow-copy": changed(COPIES, 0, **figures(COPIES.results[0], **A_THIRD)),
     "slow-pairs": slow_pairs(),
     # Runs that ended early, and parts that did.
     "no-end": of(COLLECTIVES.results[:10], footer=None),
@@ -173,7 +156,7 @@ JOURNALS = {
     "one-pair": of([one for one in PAIRS.results if one.case.pair == (0, 1)], PAIRS.header),
     "without-limits": without_limits(links=[], relations=[]),
     # Noise: of medians, and of samples.
-    **{"noisy": noisy(), "scattered": summaries(spread=0.5)},
+    **{"noisy": noisy(), "scattered": each(lambda one: figures(one, spread=0.5))},
     # Each library's own peak is judged, however small the message that it was at.
     "libraries": LIBRARIES,
     "two-libraries": read_journal(H200X4 / "report" / "nccl_and_torch.jsonl"),
@@ -210,13 +193,9 @@ def test_what_several_runs_say_alike_is_said_once():
     ]
 
 
-def with_settings(journal, **changes):
-    settings = replace(journal.header.settings, **changes)
-    return Journal(replace(journal.header, settings=settings), journal.results)
-
-
 def test_runs_that_were_measured_differently_are_named():
-    by_host = with_settings(COLLECTIVES, barrier="library", clock="host")
+    settings = replace(COLLECTIVES.header.settings, barrier="library", clock="host")
+    by_host = of(COLLECTIVES.results, replace(COLLECTIVES.header, settings=settings), None)
     names = ("a", "b", "c", "pairs", "copies")
     runs = [*zip(names, (COLLECTIVES, by_host, by_host, PAIRS, COPIES), strict=True)]
     found = of_methods(runs)

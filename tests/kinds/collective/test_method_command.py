@@ -6,14 +6,13 @@ from cclmark.document.text import format_time_us
 
 ALONE = ("--timing", "blocking", "--barrier", "library", "--clock", "device")
 SWEEP = ("all_reduce", "-b", "1K", "-e", "8K", "-f", "8", "-n", "4", "-w", "1")
-HOSTS = ("--devices", "host:4")
 
 
 @pytest.mark.parametrize("ccl", ["bridge --islands 0-1=shm,2-3=shm", "torch:gloo"])
 def test_each_library_is_measured_right_behind_its_barrier(cclmark, ccl, request):
     if "torch" in ccl:
         request.getfixturevalue("torch")
-    run = cclmark(*SWEEP, *HOSTS, "--ccl", *ccl.split(), *ALONE)
+    run = cclmark(*SWEEP, "--devices", "host:4", "--ccl", *ccl.split(), *ALONE)
     assert {result.status for result in run.journal.results} == {"ok"}
     settings = run.journal.header.settings
     # The host has one clock: none is another.
@@ -113,20 +112,6 @@ def test_the_memory_of_buffers_is_in_journal_and_head(cclmark, fake_cuda, flags,
     assert all(result.verification.wrong == 0 for result in run.journal.results)
     is_said = kind != "plain" or "--memory" in flags
     assert ("\n  buffers    " in run.out) == is_said
-
-
-@pytest.mark.parametrize(
-    ("flags", "old", "words"),
-    [
-        ("--memory library", True, "has no MemAlloc (NCCL has it since 2.19): use --memory plain"),
-        ("-R 2 --memory plain", False, "a window needs memory of ncclMemAlloc"),
-    ],
-)
-def test_memory_that_the_library_cannot_use_skips_the_cases(cclmark, fake_cuda, flags, old, words):
-    run = cclmark("all_reduce", *TWO, *flags.split(), code=3, env=fake_cuda.env(old=old))
-    assert {result.status for result in run.journal.results} == {"skipped"}
-    assert words in run.journal.results[0].reason
-    assert run.journal.results[0].reason in run.out
 
 
 def test_kinds_of_memory_are_compared_and_exported_under_their_names(cclmark, fake_cuda):

@@ -12,7 +12,6 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.resume import remainder_of
-from cclmark.journal.schema import Machine
 from cclmark.work.cases import Sweep, UnevenPattern
 from cclmark.work.outline import differences, outline_of
 from goldens import refusal, require_outcomes
@@ -33,14 +32,10 @@ def sweep(**changes):
 CASES = sweep()
 
 
-def header(things, settings=SETTINGS, *, old=False):
-    return header_of(
-        settings,
-        schema_version=3 if old else 4,
-        machine=Machine("node", "Linux", "6.8", "EPYC", 8, 1 << 34),
-        planned_cases=len(things),
-        plan=None if old else outline_of(things, 2, 2),
-    )
+def header(*, old=False):
+    plan = None if old else outline_of(CASES, 2, 2)
+    changes = {"schema_version": 3 if old else 4, "planned_cases": len(CASES), "plan": plan}
+    return header_of(SETTINGS, **changes)
 
 
 def left(journal, things=CASES, settings=SETTINGS):
@@ -58,7 +53,7 @@ def test_every_case_is_either_carried_over_or_still_to_be_measured(ok, given_up,
 
     died = [result(place, "died") for place in sorted(given_up)]
     kept = [result(place, ("ok", "wrong", "skipped")[place % 3]) for place in sorted(ok)]
-    remainder = left(Journal(header(CASES, old=old), [*died, *kept]))
+    remainder = left(Journal(header(old=old), [*died, *kept]))
     assert set(remainder.pending) == set(range(3 * len(CASES))) - ok
     assert remainder.pending == sorted(set(remainder.pending))
     assert (remainder.carried, remainder.misplaced) == (kept, 0)
@@ -67,7 +62,7 @@ def test_every_case_is_either_carried_over_or_still_to_be_measured(ok, given_up,
 def test_what_is_not_of_its_place_is_measured_again():
     places = ((0, 1, 0), (len(CASES), 0, 0), (-1, -1, 0), (1, 1, 3), (2, 2, -1), (3, 3, 0))
     results = [CaseResult(at, CASES[case], "ok", cycle=cycle) for at, case, cycle in places]
-    remainder = left(Journal(header(CASES), results))
+    remainder = left(Journal(header(), results))
     assert remainder.misplaced == 5
     assert remainder.carried == results[-1:]
 
@@ -77,7 +72,7 @@ def test_another_plan_and_other_settings_are_refused_with_what_differs():
         """Of a command with these changes of the plan or of settings."""
         changes = json.loads(line)
         own = {it: changes.pop(it) for it in {*changes} & {*SETTINGS.__struct_fields__}}
-        return refusal(left, Journal(header(CASES)), sweep(**changes), replace(SETTINGS, **own))
+        return refusal(left, Journal(header()), sweep(**changes), replace(SETTINGS, **own))
 
     require_outcomes(Path(__file__).with_name("other_plans.txt"), outcome)
     found = differences(outline_of(CASES, 2, 2), outline_of(sweep(ranks=4), 4, 4))
@@ -86,13 +81,13 @@ def test_another_plan_and_other_settings_are_refused_with_what_differs():
         "processes (of the launcher; p2p: -m): 2 only in the journal, 4 only in this command",
     ]
     patient = replace(SETTINGS, timeout_s=600)  # is no other plan
-    assert left(Journal(header(CASES)), settings=patient).carried == []
+    assert left(Journal(header()), settings=patient).carried == []
 
 
 def test_an_older_journal_shows_its_plan_by_what_was_measured():
-    journal = Journal(header(CASES, old=True), [CaseResult(0, CASES[1], "ok")])
+    journal = Journal(header(old=True), [CaseResult(0, CASES[1], "ok")])
     message = "case 0 in the journal is all_reduce 64 B float32 sum in-place"
     with pytest.raises(UsageError, match=message):
         left(journal)
     with pytest.raises(UsageError, match="cases: 6 in the journal, 4 in this command"):
-        left(Journal(header(CASES, old=True)), sweep(sizes=[64, 128]))
+        left(Journal(header(old=True)), sweep(sizes=[64, 128]))

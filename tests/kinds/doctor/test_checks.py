@@ -48,14 +48,12 @@ RELATED = {
 
 
 def outcome(host, check):
-    """What one check finds on a host."""
     (found,) = examine(host.host(), [one for one in CHECKS if one.id == check], 0.0).outcomes
     assert isinstance(found, CheckOutcome)
     return found
 
 
 def ended(host, state):
-    """The checks that end in a state on a host."""
     return [one.check for one in examine(host.host(), CHECKS, 0.0).outcomes if one.state == state]
 
 
@@ -72,7 +70,7 @@ def test_a_check_ends_in_the_state_of_its_case(case):
     assert found.state == case.state, (found.reason, found.signals)
     texts = [f"{one.where}: {one.seen} ({one.limit})" for one in found.signals]
     for text in case.row.get("seen", ()):
-        assert any(text in one for one in texts), texts
+        assert any(text in one for one in (*texts, found.reason)), (texts, found.reason)
     assert len(texts) == case.row.get("count", len(texts))
     assert found.needs == case.row.get("needs", found.needs)
     steps = [one.step for one in found.remedies]
@@ -123,26 +121,6 @@ def test_a_live_probe_keeps_every_line_that_a_check_judges():
             assert keeps.search(last), last
     for line in ("eno1: NIC Link is Down", "nfs: server fs1 OK", "eno1: Lost carrier"):
         assert keeps.search(line)
-
-
-@pytest.mark.parametrize(
-    ("value", "name", "check"),
-    [
-        ("Unknown Error", "DRAM Uncorrectable", "gpu-ecc-errors"),
-        ("[Unknown Error]", "GPU Current Temp", "gpu-temperature"),
-        ("ERR!", "Current Power Limit", "gpu-power"),
-        ("ERR!", "Remapping Failure Occurred", "gpu-remapped-rows"),
-        ("ERR!", "Persistence Mode", "gpu-persistence"),
-        ("ERR!", "GPU Recovery Action", "gpu-recovery"),
-        ("ERR!", "Fabric/State", "nvlink-fabric"),
-    ],
-)
-def test_a_value_that_the_driver_fails_to_read_makes_no_check_pass(value, name, check):
-    host = changed(smi={name: value})
-    found = outcome(host, check)
-    assert found.state == "unknown"
-    assert GPU in found.reason and name.rpartition("/")[2] in found.reason
-    assert outcome(host, "gpu-driver").state == "pass"
 
 
 def test_a_gpu_of_which_no_value_or_a_part_is_read():

@@ -22,7 +22,6 @@ from cclmark_fleet.hosts.recorded_host import (
 from places import TESTS
 from recorded_hosts import h100, roce
 
-HOSTS = TESTS / "kinds" / "doctor" / "hosts"
 IDENTIFYING = (
     "GPU-c01949e2-1042-b434-f011-8e33401c426e",
     "a088:c203:0012:3456",
@@ -98,7 +97,9 @@ def test_a_check_that_is_newer_than_the_recording_cannot_tell():
     assert (one.state, "newer" in one.reason) == ("unknown", True)
 
 
-@pytest.mark.parametrize("path", sorted(HOSTS.glob("*")), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path", sorted((TESTS / "kinds" / "doctor" / "hosts").glob("*")), ids=lambda path: path.name
+)
 def test_recorded_machines_are_judged(path):
     recorded = read_recorded(path)
     found = examine(Host(RecordedProbe(recorded), recorded.checks), CHECKS, 0.0).outcomes

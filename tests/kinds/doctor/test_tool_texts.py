@@ -33,7 +33,6 @@ TEXTS = toml.decode(Path(__file__).with_name("tool_texts.toml").read_text())
 
 
 def levels(section):
-    """All levels of an indented text."""
     return section | {name: levels(part) for name, part in section.parts.items()}
 
 

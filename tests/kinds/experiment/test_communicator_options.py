@@ -100,55 +100,35 @@ def test_the_options_of_a_variant_are_checked_together():
             check_options_of([Variant(assignments)], "nccl", config)
 
 
-@pytest.mark.parametrize(
-    ("options", "ran", "message"),
-    [
-        ({"maxCTAs": "4"}, 24, "config.maxCTAs=4 had no effect: "),
-        ({"maxCTAs": "4"}, 4, ""),
-        ({"minCTAs": "32"}, 24, "the library ran the same as by default"),
-        ({"minCTAs": "32", "CTAPolicy": "1"}, 24, ""),  # a policy is not observed
-    ],
-)
-def test_an_option_without_effect_is_recognised(options, ran, message):
-    explained = (Explanation(0, "plug-in", "ring", "RING", "SIMPLE", one) for one in (ran, 24))
-    variant = Variant(tuple(option(*one) for one in options.items()))
-    found = without_effect(variant, CASE, *explained)
-    assert message in found
-    assert bool(found) == bool(message)
-
-
 NAME = "OMPI_MCA_coll_tuned_allreduce_algorithm"
-MPI_CASE = Case("all_reduce", "mpi", 2, "float32", 1024, 256, False, reduction="sum")
-RING = Variant((Assignment(NAME, "ring"),))
-
-
-REASON = "it requires coll_tuned_use_dynamic_rules=true"
-IGNORED = Explanation(0, reason="unknown", ignored={NAME: REASON})
+WHY = "it requires coll_tuned_use_dynamic_rules=true"
+IGNORED = Explanation(0, reason="unknown", ignored={NAME: WHY})
 SELECTED = Explanation(0, source="variables", kernel="ring", algorithm="ring")
-OTHER = Variant((Assignment("OMPI_MCA_coll", "^han"),))
+USUAL, FEW = (Explanation(0, "plug-in", "ring", "RING", "SIMPLE", number) for number in (24, 4))
+SAME = "the library ran the same as by default: ring SIMPLE × 24"
+AT_LEAST, AT_MOST = ("config.minCTAs", "32"), ("config.maxCTAs", "4")
+RING, WITHOUT_HAN = (NAME, "ring"), ("OMPI_MCA_coll", "^han")
+OF_HCCL, STREAMING = ("HCCL_BUFFSIZE", "10"), ("CCLMARK_SHM_STREAM_BYTES", "10")
 
 
 @pytest.mark.parametrize(
-    ("variant", "ran", "usual", "reason"),
+    ("ccl", "assignments", "ran", "usual", "reason"),
     [
-        (RING, IGNORED, None, f"{NAME}: {REASON}"),
-        (OTHER, IGNORED, None, ""),
-        (RING, SELECTED, SELECTED, ""),  # a setting that selects proves nothing
+        ("nccl", [AT_MOST], USUAL, USUAL, "config.maxCTAs=4 had no effect: ring SIMPLE × 24 ran"),
+        ("nccl", [AT_MOST], FEW, USUAL, ""),
+        ("nccl", [AT_LEAST], USUAL, USUAL, SAME),
+        # A policy is not observed.
+        ("nccl", [AT_LEAST, ("config.CTAPolicy", "1")], USUAL, USUAL, ""),
+        ("mpi", [RING], IGNORED, None, f"{NAME}: {WHY}"),
+        ("mpi", [WITHOUT_HAN], IGNORED, None, ""),
+        ("mpi", [RING], SELECTED, SELECTED, ""),  # a setting that selects proves nothing
+        ("shm", [OF_HCCL], None, None, "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"),
+        *((ccl, [OF_HCCL], None, None, "") for ccl in ("mpi", "hccl")),
+        *(("shm", [one], None, None, "") for one in (("SOME_NAME", "10"), STREAMING)),
+        # It may have one where its library runs.
+        ("shm", [WITHOUT_HAN, ("library", "mpi")], None, None, ""),
     ],
 )
-def test_a_setting_that_the_library_ignores_has_no_effect(variant, ran, usual, reason):
-    assert without_effect(variant, MPI_CASE, ran, usual) == reason
-
-
-def test_a_variable_of_other_libraries_has_no_effect_on_the_built_in_one():
-    def reason(ccl, *assignments):
-        variant = Variant(tuple(Assignment(*one) for one in assignments))
-        return without_effect(variant, replace(MPI_CASE, ccl=ccl), None, None)
-
-    of_hccl, streaming = ("HCCL_BUFFSIZE", "10"), ("CCLMARK_SHM_STREAM_BYTES", "10")
-    assert reason("shm", of_hccl) == "HCCL_BUFFSIZE is a setting of HCCL: shm does not read it"
-    for ccl, name in (("shm", streaming), ("shm", ("SOME_NAME", "10")), ("mpi", of_hccl)):
-        assert reason(ccl, name) == ""
-    assert reason("hccl", of_hccl) == ""
-    # It may have one where its library runs.
-    assert reason("shm", ("OMPI_MCA_coll", "^han"), ("library", "mpi")) == ""
+def test_settings_without_effect_are_recognised(ccl, assignments, ran, usual, reason):
+    variant = Variant(tuple(Assignment(*one) for one in assignments))
+    assert without_effect(variant, replace(CASE, ccl=ccl), ran, usual) == reason

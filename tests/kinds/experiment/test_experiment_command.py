@@ -101,11 +101,7 @@ def test_ranks_that_ran_different_operations_have_exit_code_3_and_no_verdict_on_
 
 
 @pytest.mark.parametrize(
-    ("fault", "status"),
-    [
-        ("FAIL=1:CommInitRank", "died"),
-        ("HANG=1:AllReduce", "timeout"),
-    ],
+    ("fault", "status"), [("FAIL=1:CommInitRank", "died"), ("HANG=1:AllReduce", "timeout")]
 )
 def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, fault, status):
     """Rank 2, of which the other value is, does not exist."""
@@ -125,34 +121,19 @@ def test_a_setting_that_fails_is_recorded_and_skipped(cclmark, fake_cuda, fault,
     assert effects(run.journal)[f"{name}={value}", 1024].effect == "failed"
 
 
-def test_a_default_that_fails_ends_the_experiment(cclmark, fake_cuda):
+def test_registration_placement_and_versions_of_a_library_are_settings(cclmark, fake_cuda):
+    files = [str(fake_cuda.old_nccl), str(fake_cuda.nccl)]
     run = cclmark(
-        *("experiment", "all_reduce", *ON_FAKES, "--vary", "NCCL_PROTO=LL"),
-        env=fake_cuda.env(CCLMARK_FAKE_NCCL_FAIL="1:AllReduce"),
-        code=4,
+        *("experiment", "all_reduce", *ON_FAKES, "--one-at-a-time", "--library", ",".join(files)),
+        *("--vary", "registration=symmetric", "--vary", "placement=in-place"),
+        env=fake_cuda.env(),
     )
-    assert "injected failure of AllReduce on rank 1" in run.err
-
-
-def test_registration_and_placement_are_settings(cclmark, fake_cuda):
-    placements = ("--vary", "placement=out-of-place,in-place")
-    words = (*ON_FAKES, "--vary", "registration=symmetric", *placements)
-    run = cclmark("experiment", "all_reduce", *words, env=fake_cuda.env())
-    found, names = effects(run.journal, "auto"), ("out-of-place", "in-place")
-    assert {name for name, _ in found} == {f"registration=symmetric placement={it}" for it in names}
+    found = effects(run.journal, "auto")
+    expected = {"registration=symmetric", "placement=in-place", *(f"library={it}" for it in files)}
+    assert {name for name, _ in found} == expected
     trials = [one.trial for one in run.journal.of(TrialResult)]
     placed = [one.case for one in trials if one.variant.value_of("placement") == "in-place"]
     assert {one.in_place for one in placed} == {True}
-    assert all(one.estimate is not None for one in found.values())
-
-
-def test_versions_of_a_library_are_compared(cclmark, fake_cuda):
-    old = fake_cuda.nccl.parent / "old" / "libnccl.so.2"
-    words = (*ON_FAKES, "--library", f"{old},{fake_cuda.nccl}")
-    found = effects(
-        cclmark("experiment", "all_reduce", *words, env=fake_cuda.env()).journal, "auto"
-    )
-    assert {name for name, _ in found} == {f"library={old}", f"library={fake_cuda.nccl}"}
     assert all(one.estimate is not None for one in found.values())
 
 

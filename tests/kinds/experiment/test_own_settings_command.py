@@ -10,11 +10,6 @@ SHM = ("all_reduce", "--ccl", "shm", "--devices", "host:2")
 BRIDGE = ("all_reduce", "--ccl", "bridge", "--devices", "host:4", "--islands", "0-1=shm,2-3=shm")
 
 
-def kernels(run) -> dict[int, str]:
-    """What ran, by size."""
-    return {one.case.size_bytes: one.explanation.kernel for one in run.journal.results}
-
-
 @pytest.mark.parametrize(
     ("variables", "inlined", "past_cache"),
     [
@@ -30,7 +25,7 @@ def test_shm_explains_what_the_variables_change(cclmark, variables, inlined, pas
         "--explain",
         env=variables,
     )
-    ran = kernels(run)
+    ran = {one.case.size_bytes: one.explanation.kernel for one in run.journal.results}
     assert {size for size, text in ran.items() if text.startswith("inline")} == inlined
     assert {size for size, text in ran.items() if text.endswith("past the cache")} == past_cache
     assert all(result.verification.wrong == 0 for result in run.journal.results)
@@ -77,12 +72,7 @@ def test_the_steps_of_a_bridge_follow_from_the_threshold(
 @pytest.mark.parametrize(
     ("command", "name", "value", "words"),
     [
-        (
-            BRIDGE,
-            "CCLMARK_BRIDGE_HOST_SLOT_BYTES",
-            "100000",
-            "100000: not allowed: set a size",
-        ),
+        (BRIDGE, "CCLMARK_BRIDGE_HOST_SLOT_BYTES", "100000", "100000: not allowed: set a size"),
         (SHM, "CCLMARK_SHM_INLINE_BYTES", "8 ", "'8 ': not a size: set a size in bytes from 0 to"),
     ],
 )

@@ -1,5 +1,6 @@
 """``cclmark memory`` on the host, and on a fake NCCL whose memory is known to the byte."""
 
+import math
 import re
 from pathlib import Path
 
@@ -30,15 +31,6 @@ def buffers(result, place=None, *, mapped=False):
         for one in result.buffers
         if (place is None or one.place == place) and one.mapped == mapped
     }
-
-
-def by_rank(run):
-    """The results in the order of the plan: ranks report in any order."""
-    return sorted(run.journal.results, key=lambda one: one.index)
-
-
-def whole_pages(size_bytes):
-    return -(-size_bytes // PAGE) * PAGE
 
 
 @pytest.fixture
@@ -78,7 +70,7 @@ def test_buffers_are_what_the_free_memory_decreases_by(
         assert {name: own[name + suffix].used_bytes for name in purposes} == purposes
         assert all(own[name + suffix].size_bytes >= MIB for name in purposes)
         taken = device_bytes(result)
-        allocated = sum(whole_pages(one.size_bytes) for one in own.values())
+        allocated = sum(PAGE * math.ceil(one.size_bytes / PAGE) for one in own.values())
         assert taken["buffers allocated"] == -taken["buffers released"] == allocated
         assert {int(one.address, 16) for one in own.values()}.isdisjoint({0})
         assert len({one.address for one in own.values()}) == len(own)
@@ -116,7 +108,7 @@ def test_what_the_library_takes_is_attributed_to_its_stages(on_fakes):
 
 def test_sizes_share_a_communicator(on_fakes):
     run = on_fakes("broadcast", "-b", "4M", "-e", "16M", "-f", "4", "-c", "0")
-    results = by_rank(run)
+    results = sorted(run.journal.results, key=lambda one: one.index)  # ranks report in any order
     sizes = [(one.memory.size_bytes // MIB, one.memory.rank) for one in results]
     assert sizes == [(4, 0), (4, 1), (16, 0), (16, 1)]
     for result in results[:2]:
@@ -229,6 +221,5 @@ def test_a_journal_is_continued(cclmark, cut):
     assert "earlier sizes" not in names, "this process has run no earlier size"
 
 
-def test_invalid_options(tag, tmp_path, refused, torch):
+def test_invalid_options(tag, tmp_path, torch):
     require_refusals(Path(__file__).with_name("refused.txt"), tag, tmp_path, ["memory"])
-    refused("memory", "all_reduce", "--ccl", "hccl", because="ascendcl", code=3)

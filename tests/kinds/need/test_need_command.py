@@ -34,11 +34,6 @@ def test_more_nodes_need_as_much_of_each_gpu(cclmark):
     assert {each.need.variant for each in variants} > {"no overlap", "twice the batch", "zero=1"}
     assert "8      1   " in run.out
     assert "verdict    result: 64 GPUs: " in run.out
-    # The journal has all that is printed.
-    again = cclmark("export", str(run.journal_path), "--format", "table")
-    beginning, end = "needed network between nodes", "verdict"
-    texts = [one.out.partition(beginning)[2].partition(end)[0] for one in (run, again)]
-    assert texts[0] == texts[1] != ""
 
 
 def test_a_network_that_is_not_enough_fails_on_request(cclmark):
@@ -47,8 +42,6 @@ def test_a_network_that_is_not_enough_fails_on_request(cclmark):
     assert "verdict    not enough" in slow.out
     assert slow.journal.footer.exit_code == 1
     cclmark(*FSDP, *fails, "400", code=0)
-    without = cclmark(*FSDP, "--fail-if-not-enough", code=2)
-    assert "--fail-if-not-enough requires --network" in without.err
 
 
 def test_a_job_that_does_not_fit_is_named(cclmark):

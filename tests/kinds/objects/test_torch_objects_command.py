@@ -39,7 +39,6 @@ def test_every_call_is_measured_and_checked(cclmark, torch, no_leaks):
 
 @pytest.fixture
 def two(cclmark, torch, no_leaks):
-    """Runs calls of two ranks."""
     return partial(cclmark, *OBJECTS, "-g", "2")
 
 

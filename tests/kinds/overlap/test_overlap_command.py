@@ -1,6 +1,5 @@
 """``cclmark overlap``: collectives beside compute, on the host and on fakes."""
 
-import re
 from itertools import product
 from pathlib import Path
 
@@ -78,29 +77,6 @@ def test_a_triad_beside_several_operations_is_measured_in_bytes(cclmark):
 def test_flags_that_cannot_be_measured(tag, tmp_path):
     stored = Path(__file__).with_name("refused.txt")
     require_refusals(stored, tag, tmp_path, ("overlap", "--devices", "host:2"))
-
-
-UNSUPPORTED = {"CCLMARK_FAKE_CUBLASLT_UNSUPPORTED": "1"}
-LARGE = r"matmul 32768 x 32768 x 32768 bfloat16 requires 6 GiB of memory per rank"
-FAILED = "on rank 1: cublasLtMatmul failed: the functionality requested is not supported"
-CORRECT = "CCLMARK_CUBLASLT_LIBRARY is set to this path: correct or unset it"
-
-
-@pytest.mark.parametrize(
-    ("flags", "options", "words"),
-    [
-        (("--matrix", "32768"), {"products": True}, rf"{LARGE}(.|\n)*use a smaller --matrix"),
-        ((), {"products": True, **UNSUPPORTED}, FAILED),
-        ((), {}, rf"pip install nvidia-cublas(.|\n)*{CORRECT}"),
-    ],
-)
-def test_products_that_are_not_possible_end_all_ranks_at_once(
-    cclmark, fake_cuda, flags, options, words
-):
-    # Longer than this test waits: no rank waits for the deadline of the phase.
-    run = cclmark(*ON_FAKES, "--timeout", "1000", *flags, env=fake_cuda.env(**options), code=3)
-    assert re.search(words, run.err)
-    assert "cclmark: journal" not in run.err or results_of(run) == []
 
 
 def test_a_product_on_devices_is_that_of_cublaslt(cclmark, fake_cuda):

@@ -7,14 +7,13 @@ from msgspec.structs import replace
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.document.deviations import relative
-from cclmark.document.device_labels import device_labels
 from cclmark.document.document_text import document_of
 from cclmark.document.exporters import exporter_of
 from cclmark.document.naming import NamedRun
 from cclmark.document.reference_notes import ReferenceNotes
 from cclmark.document.report_kind import View
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.schema import DeviceDescription, Verification, WrongOutput
+from cclmark.journal.schema import Verification, WrongOutput
 from cclmark.kinds.p2p.document import document_of_transfers
 from cclmark.kinds.p2p.figures import deviation_text, outliers_of
 from cclmark.kinds.p2p.formats import TransferPccl
@@ -29,16 +28,7 @@ from reports import exported, insights_on
 
 COPIES = read_journal(H200X4 / "p2p.jsonl")
 PAIRS = read_journal(H200X4 / "report" / "pairs.jsonl")
-NAMES = ["DEV0", "DEV1", "DEV2", "DEV3"]
 CROWDED = f"4 ranks share 2 processors: {TIMES_MEAN_LITTLE}"
-
-
-def notes():
-    return ReferenceNotes(shipped_references)
-
-
-def run_of(header, results=COPIES.results):
-    return NamedRun("", Journal(header, results), notes())
 
 
 def table_of(journal, format="table"):
@@ -47,7 +37,8 @@ def table_of(journal, format="table"):
 
 def formats(journal):
     """The run in every format that people read."""
-    (page,) = [group for _, group in page_of([run_of(journal.header, journal.results)]).insights]
+    run = NamedRun("", journal, ReferenceNotes(shipped_references))
+    (page,) = [group for _, group in page_of([run]).insights]
     sentences = "\n".join(one.sentence for one in page)
     return [table_of(journal), html.unescape(table_of(journal, "markdown")), sentences]
 
@@ -72,7 +63,7 @@ def test_every_format_has_the_same_findings(journal):
     assert found
     for text in formats(journal):
         for one in found:
-            assert deviation_text(one, NAMES) in text
+            assert deviation_text(one, ["DEV0", "DEV1", "DEV2", "DEV3"]) in text
         assert "no pair stands out" not in text
         assert (
             "120 of 120 copies checked, 0 wrong; 24 latencies of loads and stores have no output "
@@ -128,11 +119,8 @@ def pair_of(item):
 def limited(runtime, limit_bytes_per_s):
     """The run with another limit of the links, on devices of ``runtime``."""
     limits = [replace(one, limit_bytes_per_s=limit_bytes_per_s) for one in COPIES.header.relations]
-    return replace(COPIES.header, devices=devices_of(runtime), relations=limits)
-
-
-def devices_of(runtime):
-    return [replace(one, runtime=runtime) for one in COPIES.header.devices]
+    devices = [replace(one, runtime=runtime) for one in COPIES.header.devices]
+    return replace(COPIES.header, devices=devices, relations=limits)
 
 
 @pytest.mark.parametrize(
@@ -183,18 +171,3 @@ def test_wrong_copies_have_no_figure_and_their_elements_below():
     assert document.findings[0].sentence.startswith("wrong data in 1 case: unidirectional write CE")
     assert document.is_wrong
     assert document.outcome.startswith("120 of 120 copies checked, 1 wrong")
-
-
-def labels(*described):
-    """The names of devices of (host, index, name)."""
-    fields = [
-        (rank, host, "", index, name, 0) for rank, (host, index, name) in enumerate(described)
-    ]
-    return device_labels([DeviceDescription(*one) for one in fields])
-
-
-def test_names_are_numbers_unless_these_repeat():
-    gpus = [("a", 0, "H100"), ("a", 1, "H100")]
-    assert labels(*gpus) == ["DEV0", "DEV1"]
-    assert labels(*gpus, ("b", 0, "H100")) == ["HOST0:DEV0", "HOST0:DEV1", "HOST1:DEV0"]
-    assert labels(*gpus, ("a", 1, "mlx5_1")) == ["H100#0", "H100#1", "mlx5_1"]

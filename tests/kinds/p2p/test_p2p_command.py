@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from commands import completed
-from patience import waits
 from refusals import require_refusals
 
 SHORT = ("-b", "64K", "--max-time", "0.005")
@@ -161,45 +160,6 @@ def test_what_is_not_free_in_one_piece_is_left_out_and_the_rest_measured(on_fake
     assert "memory" in found[30 << 20].reason
 
 
-@pytest.mark.parametrize(
-    ("words", "fakes", "code", "others", "said"),
-    [
-        (("-g", "3"), {"NO_PEER": "0-1"}, 0, {(0, 1): "skipped", (1, 0): "skipped"},
-         ["the driver does not permit DEV0 to access DEV1"]),
-        # A pair that hangs does not stop the matrix.
-        (("-g", "3", *waits(4)), {"COPY_HANG": "0-1"}, 4, {(0, 1): "timeout"},
-         ["hung", "no data arrived from DEV0 at DEV1"]),
-        # A copy that fails ends the run with its name.
-        (("-g", "3"), {"COPY_FAIL": "1-2"}, 4, None, ["device 1 to 2", "illegal memory access"]),
-        # Processes that may not share memory at all.
-        (("-m", "1", "-g", "2"), {"NO_IPC": "1", "NO_EXPORT": "1"}, 3, None,
-         ["--ipc=host", "one process for all devices"]),
-    ],
-)  # fmt: skip
-def test_what_is_not_possible_is_so_for_its_pair(on_fakes, words, fakes, code, others, said):
-    run = on_fakes(*words, *ONE_WAY, code=code, **fakes)
-    assert all(text in run.out + run.err for text in said)
-    found = {one.transfer.flows[0]: one.status for one in run.journal.transfers}
-    if others is not None:
-        assert found == {**dict.fromkeys(all_pairs(3), "ok"), **others}
-    elif "COPY_FAIL" in fakes:
-        assert found.keys() >= {(0, 1), (0, 2), (1, 0)}
-
-
-def test_without_a_compiler_the_copy_engine_still_works(cclmark, fake_cuda):
-    env = {**fake_cuda.env(), "CCLMARK_NVRTC_LIBRARY": "/nonexistent", "CCLMARK_CACHE_DIR": ""}
-    run = cclmark("p2p", "-g", "2", *SHORT, env=env)
-    found = {(one.transfer.engine, one.status) for one in run.journal.transfers}
-    assert found == {("CE", "ok"), ("SM", "skipped")}
-    assert "checked on the host" in " ".join(run.journal.header.notices) + run.err
-
-
-def test_a_corrupted_copy_is_caught(on_fakes):
-    run = on_fakes("-g", "2", *SHORT, "-p", "biBw", "--inject", "corrupt:pair=1-0,index=0", code=1)
-    wrong = [one for one in run.journal.transfers if one.status == "wrong"]
-    assert {one.transfer.flows[0] for one in wrong} == {(0, 1), (1, 0)}
-
-
 PCCL = Path(__file__).with_name("pccl_lines.txt").read_text().splitlines()[1:]
 
 
@@ -228,10 +188,7 @@ def test_a_reader_of_everything_that_leaves_is_no_wrong_data(tmp_path):
 
 @pytest.mark.parametrize(
     ("rank", "flags", "says"),
-    [
-        (0, ("--is_multi_proc=1", "--format=pccl"), "HOST2:DEV0"),
-        (1, ("--is_multi_proc=1",), ""),
-    ],
+    [(0, ("--is_multi_proc=1", "--format=pccl"), "HOST2:DEV0"), (1, ("--is_multi_proc=1",), "")],
 )
 def test_under_mpirun_the_first_process_measures_for_all(cclmark, fake_cuda, rank, flags, says):
     sizes = {"OMPI_COMM_WORLD_SIZE": "3", "OMPI_COMM_WORLD_LOCAL_SIZE": "3"}

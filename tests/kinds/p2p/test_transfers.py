@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from cclmark.analysis.outliers import TIMES_MEAN_LITTLE
 from cclmark.base.errors import UsageError
@@ -20,7 +18,7 @@ from cclmark.kinds.p2p.figures import (
     utilisation,
 )
 from cclmark.work.inject import Injection
-from cclmark.work.transfers import Transfer, TransferPlan, disjoint_rounds
+from cclmark.work.transfers import Transfer, TransferPlan
 from goldens import refusal, require_outcomes
 from samples import header_of, usual_settings
 
@@ -39,21 +37,6 @@ def result(pair, bytes_per_s, **changes):
     return TransferResult(0, one, "ok", summary=summary)
 
 
-def plan(**changes):
-    return list(TransferPlan(**{"devices": 3, "sizes": [4096], **changes}).transfers())
-
-
-@given(st.integers(2, 40))
-def test_rounds_hold_every_ordered_pair_once_and_no_device_twice(devices):
-    rounds = disjoint_rounds(devices)
-    pairs = [pair for pairs in rounds for pair in pairs]
-    assert sorted(pairs) == [(a, b) for a in range(devices) for b in range(devices) if a != b]
-    for one in rounds:
-        busy = [device for pair in one for device in pair]
-        assert len(set(busy)) == len(busy)
-    assert len(rounds) == 2 * (devices - 1 + devices % 2)
-
-
 def planned(line):
     """The transfers of a plan, each once as in a run, and those that differ in their flows only in
     one line. A flow ends at the device in brackets if that one runs it.
@@ -65,7 +48,8 @@ def planned(line):
         is_one = name in ("devices", "triangle", "local_too", "latency_method", "ccl", "fabric")
         fields[name] = values[0] if is_one else values
     found = {}
-    for one in dict.fromkeys(plan(**fields)):
+    of_three = {"devices": 3, "sizes": [4096]}
+    for one in dict.fromkeys(TransferPlan(**of_three | fields).transfers()):
         at_once = []
         for begin, end in one.flows:
             assert one.row_and_column((begin, end))[0] == one.runner((begin, end))

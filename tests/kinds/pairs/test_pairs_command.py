@@ -25,10 +25,6 @@ def measured(run):
     return {result.case.operation for result in run.journal.results}
 
 
-def statuses(run):
-    return {result.status for result in run.journal.results}
-
-
 def delays(number, ms):
     """A fault of every pair."""
     faults = [f"delay:pair={a}-{b},ms={ms}" for a, b in all_pairs(number)]
@@ -43,7 +39,7 @@ def test_every_operation_of_every_pair_is_measured_and_checked(cclmark):
         *("all_gather", "all_reduce", "alltoall", "alltoallv", "broadcast", "reduce"),
         *("reduce_scatter", "send", "sendrecv", "ping_pong"),
     }
-    assert statuses(run) == {"ok"}
+    assert {one.status for one in results} == {"ok"}
     assert {one.verification.wrong for one in results} == {0}
     assert {len(one.samples.host_s[0]) for one in results} == {2}
     planned = run.journal.header.planned_cases
@@ -70,12 +66,13 @@ HELD_UP = (
 
 def test_pairs_are_measured_at_once_where_that_disturbs_none(cclmark):
     """A case that is wrong has a result with other pairs beside it, and one without."""
-    fault = ("--inject", "corrupt:pair=0-3,index=0", "--precision", "5")
+    fault = ("--inject", "corrupt:pair=3-0,index=3", "--precision", "5")
     run = cclmark("pairs", "--devices", "host:4", *HELD_UP, *fault, code=1)
     wrong = [result for result in run.journal.results if result.status == "wrong"]
     assert {result.case.pair for result in wrong} == {(0, 3)}
     assert {result.beside for result in wrong} == {0, 1}
-    assert "(with 1 other pair at work)" in run.out
+    for text in ("(with 1 other pair at work)", "DEV0 got 1 wrong, first at index 3", "WRONG"):
+        assert text in run.out
     beside = [result for result in run.journal.results if result.beside]
     spans = {}
     for result in beside:
@@ -106,30 +103,6 @@ def test_one_by_one_measures_no_pair_beside_another(cclmark):
     )
     for (_, end_s, pair), (begin_s, _, other) in itertools.pairwise(times):
         assert pair == other or begin_s >= end_s - 0.01, "two pairs measured at the same time"
-
-
-def test_corruption_is_found_at_its_pair_and_device_only(cclmark):
-    fault = ("--inject", "corrupt:pair=2-1,index=3")
-    run = cclmark("pairs", "--devices", "host:3", *ONE, *fault, code=1)
-    wrong = {result.case.pair for result in run.journal.results if result.status == "wrong"}
-    assert wrong == {(1, 2)}
-    assert "DEV1 got 1 wrong, first at index 3" in run.out
-    assert "WRONG" in run.out
-
-
-def test_in_a_group_no_ping_waits_for_its_answer(cclmark):
-    run = cclmark("pairs", "--devices", "host:2", *SHORT, "-m", "2", code=3)
-    assert "ping_pong is omitted" in run.err
-    assert "ping_pong" not in measured(run)
-
-
-def test_what_does_not_fit_is_left_out_with_the_reason(cclmark):
-    sizes = ("-b", "1K", "-e", "1T", "-f", str(1 << 30), "-n", "1", "-w", "0")
-    run = cclmark("pairs", "--devices", "host:3", *sizes, "--only", "sendrecv")
-    by_size = {result.case.size_bytes: result.status for result in run.journal.results}
-    assert by_size == {1 << 10: "ok", 1 << 40: "skipped"}
-    assert "n/a  1 TiB: requires 2 TiB of memory per rank" in run.out
-    assert "time [µs] at 1 KiB" in run.out
 
 
 def test_bad_input_is_refused_before_anything_starts(tag, tmp_path):

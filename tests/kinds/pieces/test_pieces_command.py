@@ -43,8 +43,7 @@ def test_every_division_is_measured_checked_or_skipped_with_the_reason(cclmark):
 
 
 @pytest.mark.parametrize(
-    ("operation", "dtypes"),
-    [("reduce", "int8,float64"), ("sendrecv", "int8")],
+    ("operation", "dtypes"), [("reduce", "int8,float64"), ("sendrecv", "int8")]
 )
 def test_other_operations_have_right_outputs_in_pieces(cclmark, operation, dtypes):
     """Of uneven lengths, with three ranks, at a root that is not the first."""
@@ -56,12 +55,9 @@ def test_other_operations_have_right_outputs_in_pieces(cclmark, operation, dtype
     assert {row.division.pieces for row in rows} == {1, 7}
 
 
-FOUR = ("all_reduce", *HOST, "--pieces", "4", "-b", "64", "-e", "64")
-
-
 def test_corruption_in_any_division_is_found(cclmark):
-    fault = ("--inject", "corrupt:rank=1,index=3")
-    run = cclmark(*FOUR, "--placement", "in-place", *fault, code=1)
+    flags = ("--pieces", "4", "-b", "64", "-e", "64", "--placement", "in-place")
+    run = cclmark("all_reduce", *HOST, *flags, "--inject", "corrupt:rank=1,index=3", code=1)
     measured = [row for row in rows_of(run) if row.status != "skipped"]
     assert [row.status for row in measured] == ["wrong", "wrong"]
     for row in measured:

@@ -12,22 +12,12 @@ from cclmark.document.naming import NamedRun
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Footer
 from cclmark.kinds.registry import read_journal
-from cclmark.profile.observed import (
-    ObservedCall,
-    ObservedGroup,
-    ObservedOperation,
-    ObservedProcess,
-)
+from cclmark.profile.observed import ObservedCall, ObservedGroup, ObservedOperation, ObservedProcess
 from cclmark.profile.profile_assembly import assembled_profile, waits_of
 from cclmark.profile.profile_gaps import absent_of, differences_of
 from cclmark.profile.repetitions import Period, period_of
 from cclmark.work.intervals import length_of, lengths_within, union_of, without
-from cclmark_programs.profile.document import (
-    FIELDS,
-    document_of_profile,
-    process_rows,
-    remarks_of,
-)
+from cclmark_programs.profile.document import FIELDS, document_of_profile, process_rows, remarks_of
 from cclmark_programs.profile.figures import sums_of, waits_of_processes
 from goldens import outline, require_golden
 from places import TESTS

@@ -61,16 +61,14 @@ class Turns:
                     if self.needs[key] is None:
                         self.needs[key] = [*self._begin(key[0], left[0])]
                         has_moved = True
-                    self.needs[key] = self.unmet(key)
+                    needs = self.needs[key]
+                    self.needs[key] = [one for one in needs if self.counts.get(one[0], 0) < one[1]]
                     if self.needs[key]:
                         break
                     left.pop(0)
                     self.needs[key] = None
                     has_moved = True
         return [key for key, left in self.queues.items() if left]
-
-    def unmet(self, key):
-        return [one for one in self.needs[key] if self.counts.get(one[0], 0) < one[1]]
 
     def in_cycle(self, waiting):
         waits = {}

@@ -10,12 +10,7 @@ from msgspec.structs import replace
 from cclmark.base.errors import UsageError
 from cclmark.journal.journal_file import Journal
 from cclmark.journal.schema import Profile
-from cclmark.profile.observed import (
-    ObservedCall,
-    ObservedGroup,
-    ObservedOperation,
-    ObservedProcess,
-)
+from cclmark.profile.observed import ObservedCall, ObservedGroup, ObservedOperation, ObservedProcess
 from cclmark.profile.profile_assembly import assembled_profile
 from cclmark.work.variants import DEFAULT
 from cclmark_programs.replay.document import errors_of, table_of_replays
@@ -39,14 +34,14 @@ LONG = around((900, 600))
 DRIFTING = [(200 + number, 100) for number in range(9)]
 
 
-def process_of(rank, times_us, steps_us=None, *, late=0, group="g"):
+def process_of(rank, times_us, steps_us=None, *, late=0):
     """A rank whose step is an all_reduce and, 100 µs after it, an all_gather.
 
     ``times_us``: of both kernels, for each repetition. ``steps_us``: how long each takes.
     ``late``: the number of repetitions before the first one that is listed.
     """
     operations = [
-        ObservedOperation(group, name, "nccl", "float32", 256, 1024, calls=len(times_us))
+        ObservedOperation("g", name, "nccl", "float32", 256, 1024, calls=len(times_us))
         for name in ("all_reduce", "all_gather")
     ]
     calls = []
@@ -58,7 +53,7 @@ def process_of(rank, times_us, steps_us=None, *, late=0, group="g"):
             begins_ns = begin_ns if time_us else 0
             calls.append(ObservedCall(place, number + late, begin_ns, begins_ns, end_ns, 0))
         at_ns += (steps_us[number] if steps_us else STEP_US) * US
-    groups = {group: ObservedGroup(group, "world", 2, rank)}
+    groups = {"g": ObservedGroup("g", "world", 2, rank)}
     return ObservedProcess(rank, "host", rank, "nccl", groups, operations, calls)
 
 

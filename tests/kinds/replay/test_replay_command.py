@@ -16,9 +16,6 @@ from places import TESTS
 from refusals import require_refusals
 from samples import edited
 
-PROGRAM = TESTS / "programs" / "nccl_job.py"
-TRACES = TESTS / "traces"
-STEPS = 12
 FAST = ("-n", "3", "-w", "1")
 ONCE = ("-n", "1", "-w", "0")
 SLOW_S = 0.01
@@ -28,15 +25,16 @@ SLOW_S = 0.01
 def profiled(cclmark_in, fake_cuda, tmp_path_factory):
     """The journal of a profile of the job on two ranks."""
     env = fake_cuda.env(CCLMARK_FAKE_NCCL_VERSION="22809", CCLMARK_FAKE_DEVICE_CLOCK_AHEAD_NS="0")
-    words = [sys.executable, str(PROGRAM), str(fake_cuda.cuda), str(fake_cuda.nccl)]
-    profile = ("profile", "--", *words, "--steps", str(STEPS))
+    program = str(TESTS / "programs" / "nccl_job.py")
+    words = [sys.executable, program, str(fake_cuda.cuda), str(fake_cuda.nccl)]
+    profile = ("profile", "--", *words, "--steps", "12")
     return str(cclmark_in(tmp_path_factory.mktemp("profiled"), *profile, env=env).journal_path)
 
 
 @pytest.fixture(scope="session")
 def traced(cclmark_in, tmp_path_factory):
     """The journal of the traces of a program of two ranks that uses gloo."""
-    files = [str(path) for path in sorted(TRACES.glob("gloo-*.json.gz"))]
+    files = [str(path) for path in sorted(TESTS.glob("traces/gloo-*.json.gz"))]
     return str(cclmark_in(tmp_path_factory.mktemp("traced"), "import", *files).journal_path)
 
 
@@ -101,10 +99,7 @@ def later(later_s, first=2, **more):
     )
 
 
-@pytest.mark.parametrize(
-    ("gaps", "least_s"),
-    [("keep", 0.15), ("drop", 0.0)],
-)
+@pytest.mark.parametrize(("gaps", "least_s"), [("keep", 0.15), ("drop", 0.0)])
 def test_a_step_with_every_use_of_its_gaps(on_fakes, profiled, altered, gaps, least_s):
     """A call that began 150 ms later in the program begins so much later in the replay."""
     run = on_fakes(altered(profiled, later(0.15)), "--gaps", gaps, *FAST, "--compute", "none")
@@ -187,10 +182,6 @@ def test_calls_run_beside_products(on_fakes, profiled):
     assert "cublasLtMatmul failed" in refused.err
 
 
-def fit_of(run):
-    return read_journal(run.journal_path.with_name(f"{run.journal_path.stem}-fit.jsonl"))
-
-
 def test_what_is_chosen_between_the_calls_is_measured_and_a_run_continues_with_it(
     cclmark, traced, tmp_path
 ):
@@ -201,7 +192,8 @@ def test_what_is_chosen_between_the_calls_is_measured_and_a_run_continues_with_i
     vary = ("--vary", "CCLMARK_SHM_INLINE_BYTES=0", "--rounds", "2")
     words = ("replay", traced, *ONCE, "--compute", "fit", *vary)
     fitted = cclmark(*words)
-    tried = fit_of(fitted).of(ReplayResult)
+    (journal,) = fitted.directory.rglob(f"{fitted.journal_path.stem}-fit.jsonl")
+    tried = read_journal(journal).of(ReplayResult)
     candidates = [(one.replay.gaps, one.replay.compute) for one in tried]
     assert candidates == candidates[:10] * 3
     assert len(set(candidates)) == 10
@@ -230,7 +222,6 @@ def test_what_is_chosen_between_the_calls_is_measured_and_a_run_continues_with_i
     assert "already complete" in cclmark(*words, *resume).err
     refused = cclmark(*words, "--gaps", other, *resume, code=2)
     assert f"was measured with --gaps {found.gaps}, not {other}" in refused.err
-    (journal,) = fitted.directory.rglob("*-fit.jsonl")
     table = cclmark("export", str(journal), "--format", "table", "-O", "-").out
     assert table.count("keep, ") == table.count("fixed, ") == 5
     # As if something else had been chosen before the run was interrupted in its first round.

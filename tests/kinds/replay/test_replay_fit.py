@@ -125,14 +125,6 @@ def linear(_call, blocks):
     return (100 + blocks) * US
 
 
-def saturated(_call, blocks):
-    return (100 + min(blocks, 20) * 2) * US
-
-
-def jumping(_call, blocks):
-    return (130 if blocks < 30 else 400) * US
-
-
 @pytest.mark.parametrize(
     ("wanted_us", "time_of", "most", "least_blocks", "most_blocks"),
     [
@@ -144,9 +136,9 @@ def jumping(_call, blocks):
         # Each call has its own.
         ([100, 140, 180], linear, MOST, [0, 39, 79], [0, 41, 81]),
         # A call that no traffic slows down enough has what is nearest.
-        ([300], saturated, MOST, [20], [MOST]),
+        ([300], lambda _, blocks: (100 + min(blocks, 20) * 2) * US, MOST, [20], [MOST]),
         # A jump between two amounts ends on the nearer side.
-        ([140], jumping, MOST, [0], [29]),
+        ([140], lambda _, blocks: (130 if blocks < 30 else 400) * US, MOST, [0], [29]),
         ([104], linear, 1, [1], [1]),  # a device of few multiprocessors
     ],
 )
@@ -175,23 +167,17 @@ def reference(ranks, busbw_bytes_per_s):
 REFERENCES = [reference(2, 250e9), reference(4, 300e9)]
 
 
-def called_once(group, ranks):
-    """An all-reduce of 64 MiB, which takes 1 ms."""
-    one = ProfiledOperation("all_reduce", "nccl", group, ranks, "bfloat16", 32 * MIB, 64 * MIB)
-    return ReplayedOperation(one, calls=1, program_s=0.0, time_s=0.001)
-
-
-def lines(*groups, header=HEADER):
-    """The lines of a step of 10 ms; ``groups``: the ranks of each, which calls once for 1 ms."""
-    operations = [called_once(number, ranks) for number, ranks in enumerate(groups)]
-    replay = Replay(DEFAULT, 0, "nccl", 4, "p.jsonl", "", len(groups), len(groups), "keep")
+def test_groups_are_compared_with_references_for_as_many_devices():
+    """Of a step of 10 ms: an all-reduce of 64 MiB in each group, which takes 1 ms."""
+    of = ("bfloat16", 32 * MIB, 64 * MIB)
+    operations = [
+        ReplayedOperation(ProfiledOperation("all_reduce", "nccl", group, ranks, *of), 1, 0.0, 0.001)
+        for group, ranks in enumerate((4, 2))
+    ]
+    replay = Replay(DEFAULT, 0, "nccl", 4, "p.jsonl", "", 2, 2, "keep")
     summary = ReplaySummary(DEFAULT, replay, "ok", "", steps=9, span_s=0.01, operations=operations)
     notes = ReferenceNotes(lambda kinds: REFERENCES)
-    return [one.sentence for one in beside_references([summary], header, notes)]
-
-
-def test_groups_are_compared_with_references_for_as_many_devices():
-    whole, part = lines(4, 2)
+    whole, part = (one.sentence for one in beside_references([summary], HEADER, notes))
     # 64 MiB at a bus bandwidth of 300 GB/s over four take 336 µs, at 250 over two 268.
     assert "if 1 of 1 operation of group 0 ran at reference bandwidth" in whole
     assert "at most 6.6 % (0.664 ms) less" in whole

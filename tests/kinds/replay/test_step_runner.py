@@ -115,7 +115,6 @@ def run_ranks(monkeypatch, begins_us, wanted_us, items, own_us=0.0, **of_replay)
 
 
 def waits_s(replays):
-    """How long ranks wait in the call."""
     begins_s = [
         one.begins_s[number] + one.later_s[0]
         for number, one in enumerate(sorted(replays, key=lambda one: one.rank_group.rank))

@@ -36,7 +36,7 @@ class Networks:
         self.names = [f"{self.bridge}-{number}" for number in range(4)]
         self.started = []
 
-    def make(self, slow, mbit=100):
+    def make(self, slow):
         """Creates them; the links of the namespaces in ``slow`` have 40 % of the rate."""
         shape = ("root", "tbf", "burst", "16kb", "latency", "50ms", "rate")
         bridge = self.bridge
@@ -45,7 +45,7 @@ class Networks:
             ("ip", "link", "set", bridge, "up"),
         ]
         for number, name in enumerate(self.names):
-            rate = f"{mbit * 4 // 10 if number in slow else mbit}mbit"
+            rate = "40mbit" if number in slow else "100mbit"
             inside = ("ip", "netns", "exec", name)
             steps += [
                 ("ip", "netns", "add", name),
@@ -87,7 +87,6 @@ class Networks:
         ]
 
     def wait_for_ranks(self):
-        """Until the ranks have introduced themselves."""
         wait_until(
             lambda: self.journal_path() or any(one.poll() is not None for one in self.started),
             "all ranks are there",
@@ -101,7 +100,6 @@ class Networks:
         return next((one for one in found if one.stat().st_size), None)
 
     def journal(self):
-        """The journal, read."""
         return read_journal(self.journal_path())
 
     def remove(self):
@@ -127,11 +125,6 @@ def networks(tag, tmp_path):
         made.remove()
 
 
-def verdict_of(journal):
-    """The last round."""
-    return next(one for one in journal.results if one.scanned.purpose == VERDICT)
-
-
 def test_a_host_with_a_slow_link_is_named_within_half_a_minute(networks):
     networks.make(slow={2})
     networks.start("scan")
@@ -141,7 +134,7 @@ def test_a_host_with_a_slow_link_is_named_within_half_a_minute(networks):
     assert "verdict slow: NODE node2 (-" in out
     journal = networks.journal()
     began_s = min(one.started_at_s for one in journal.results)
-    last = verdict_of(journal)
+    last = next(one for one in journal.results if one.scanned.purpose == VERDICT)
     assert last.started_at_s + last.duration_s - began_s < scaled(30)
     # Certain after the rounds of levels and the second pass: the others are left out.
     assert "--complete measures all" in out

@@ -17,13 +17,11 @@ from commands import completed
 from simulated_trials import SimulatedTrials, text_of
 
 SIZES = [KIB << (2 * step) for step in range(10)]  # 1 KiB to 256 MiB
+WELL = Outcome(0)
 
 
 class Simulated(SimulatedTrials):
     """``time_of``: seconds by variables, operation and size. ``slows``: a factor, by trial."""
-
-    usual_channels = 0
-    device_names = ("Device",)
 
     def __init__(self, time_of, *, seed=0, fails=lambda trial: False, slows=lambda trial: 1):
         super().__init__(seed=seed)
@@ -40,23 +38,21 @@ class Simulated(SimulatedTrials):
         return {one: Explanation(0, kernel="copies") for one in trials}
 
 
-def tuned(
-    directory, simulated, *, operations=("all_reduce",), environment=None, only=(), **options
-):
+def tuned(directory, simulated, *, environment=None, only=(), expected=WELL, **options):
     """The result, and its text where the run ended well."""
-    environment, expected = environment or {}, options.pop("expected", Outcome(0))
-    cases = {name: [case_of(name, size, "shm") for size in SIZES] for name in operations}
+    environment = environment or {}
+    cases = {"all_reduce": [case_of("all_reduce", size, "shm") for size in SIZES]}
     request = request_of(directory / "t", cases, proof_rounds=7, **options)
     target = EnvironmentTarget(
         "shm 1, 2 ranks",
-        candidates_of("shm", "", operations, environment, only=only),
+        candidates_of("shm", "", ["all_reduce"], environment, only=only),
         {name: value for name, value in environment.items() if name not in only},
         {name: environment[name] for name in only if name in environment},
     )
     tuning = EnvironmentTuning(lambda _: target, request, simulated, lambda text: None)
     result, outcome = tuning.run()
     assert outcome == expected
-    return result, text_of(result) if expected == Outcome(0) else ""
+    return result, text_of(result) if expected == WELL else ""
 
 
 INLINE, STREAM = "CCLMARK_SHM_INLINE_BYTES", "CCLMARK_SHM_STREAM_BYTES"
@@ -184,14 +180,10 @@ class Timed(Simulated):
         creation_s = 0.95 * own_s  # ranks report most of it
         elapsed_s = self._process_s * starts.processes + own_s + 0.2 * len(trials)
         self.now_s += elapsed_s
-        results = [measured(one) for one in trials]
+        times = Summary("host", 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 10, 1e9, 1e9)
+        results = [TrialResult(0, one, "ok", duration_s=0.2, summary=times) for one in trials]
         self._costs.add_round(elapsed_s, results, starts, creation_s)
         return super().measure(trials)
-
-
-def measured(trial):
-    times = Summary("host", 1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 10, 1e9, 1e9)
-    return TrialResult(0, trial, "ok", duration_s=0.2, summary=times)
 
 
 @pytest.mark.parametrize("budget_s", [300, 800])

@@ -108,7 +108,6 @@ class Mpich(Program):
     )
 
     def written(self, directory, rules):
-        """The variables with which the rules apply, whose files are in the directory."""
         builtin = builtin_trees(self.library.read_bytes())
         files = mpich_selection.selection(rules, builtin, library_version="5.0.2")
         variables = {}

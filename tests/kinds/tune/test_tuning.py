@@ -1,7 +1,7 @@
 """Tuning of simulated devices, whose times follow from the deployed files alone."""
 
 import re
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -13,16 +13,12 @@ from cclmark.base.errors import UsageError
 from cclmark.journal.schema import Explanation
 from cclmark.kinds.experiment.measured_trials import TrialTimes
 from cclmark.kinds.tune import open_mpi_rules, table_file
-from cclmark.kinds.tune.plan import Choice
+from cclmark.kinds.tune.algorithm_rule import AlgorithmRule
+from cclmark.kinds.tune.plan import Choice, OperationPlan
 from cclmark.kinds.tune.request import _with_middles, check_directory
 from cclmark.kinds.tune.result import OperationResult, Proof, Proven, RulesResult
 from cclmark.kinds.tune.search import Rule
-from cclmark.kinds.tune.targets import (
-    RULES_FILE,
-    TABLE_FILE,
-    NcclTarget,
-    OpenMpiTarget,
-)
+from cclmark.kinds.tune.targets import RULES_FILE, TABLE_FILE, NcclTarget, OpenMpiTarget
 from cclmark.kinds.tune.tuning import ENVIRONMENT_FILE, Budget, RulesTuning, measure_sm_cost
 from cclmark.launch.request import Outcome
 from cclmark.work.variants import REGISTRATION
@@ -32,6 +28,7 @@ from simulated_trials import SimulatedTrials, stored_document, text_of
 _read_table = cache(table_file.read)  # most trials have the same one
 
 SIZES = [KIB << (2 * step) for step in range(11)]  # 1 KiB to 1 GiB
+CONDITIONS = ("2.28.9", "NVIDIA H200", 18)
 
 
 def usual_choice(size: int) -> tuple[str, str, int]:
@@ -57,22 +54,14 @@ class Simulated(SimulatedTrials):
     of a trial, None where it fails.
     """
 
-    usual_channels = 24
-
     def __init__(self, *, responds=True, seed=0, fails=(), slows=lambda simulated, trial: 1):
         super().__init__(seed=seed)
         self._responds, self._fails, self._slows = responds, fails, slows
-
-    def conditions(self, library):
-        assert library == "nccl"
-        return "2.28.9", "NVIDIA H200", 18
 
     def choice(self, trial):
         """What runs, from the variables and the file of the table."""
         variables = {one.name: one.value for one in trial.variant.assignments}
         size = trial.case.size_bytes
-        if trial.case.operation == "alltoall":
-            return usual_choice(size)
         assert not {"NCCL_MIN_CTAS", "config.minCTAs"} <= set(variables)
         # NCCL refuses a minimum without a maximum.
         assert ("config.minCTAs" in variables) == ("config.maxCTAs" in variables)
@@ -82,12 +71,10 @@ class Simulated(SimulatedTrials):
             assert "NCCL_TUNER_PLUGIN" in variables
             table = _read_table(Path(path).read_text(), path)
             if "CCLMARK_TUNER_ANYWHERE" not in variables:
-                measured_on = (table.library_version, table.device, table.nvlinks)
-                assert measured_on == self.conditions("nccl")
+                assert (table.library_version, table.device, table.nvlinks) == CONDITIONS
             for rule in rules_at(table, size):
-                if rule.operation == trial.case.operation:
-                    most = 64 if widened else 24
-                    return rule.algorithm, rule.protocol, min(rule.channels or most, most)
+                most = 64 if widened else 24
+                return rule.algorithm, rule.protocol, min(rule.channels or most, most)
         algorithm, protocol, channels = usual_choice(size)
         return algorithm, protocol, 64 if widened else channels
 
@@ -111,26 +98,18 @@ class Simulated(SimulatedTrials):
 
 
 def rules_at(table, size):
-    """The rules of a table that apply to a size."""
     return [one for one in table.rules if one.smallest_bytes <= size <= one.largest_bytes]
 
 
-def target_of(measuring, *, app_changes=False):
-    version, device, nvlinks = measuring.conditions("nccl")
-    channels = measuring.usual_channels
-    return NcclTarget("nccl", version, device, nvlinks, 2, channels, "/plug-in.so", app_changes)
-
-
-changed_program = partial(target_of, app_changes=True)
-
-
-def tuned(directory, simulated, operations=("all_reduce",), *, target=target_of, **options):
-    """The result, that of the first operation, and the text."""
-    cases = {name: [case_of(name, size) for size in SIZES] for name in operations}
-    proof_cases = {name: _with_middles(own) for name, own in cases.items()}
-    request = request_of(directory / "tuned", cases, proof_cases=proof_cases, **options)
+def tuned(directory, simulated, *, app_changes=False, **options):
+    """The result, that of the operation, and the text."""
+    target = NcclTarget("nccl", *CONDITIONS, 2, 24, "/plug-in.so", app_changes)
+    cases = [case_of("all_reduce", size) for size in SIZES]
+    options["proof_cases"] = {"all_reduce": _with_middles(cases)}
+    request = request_of(directory / "tuned", {"all_reduce": cases}, **options)
     check_directory(directory / "tuned", resumes=False)
-    result, outcome = RulesTuning(target, request, simulated, lambda text: None).run()
+    tuning = RulesTuning(lambda _: target, request, simulated, lambda text: None)
+    result, outcome = tuning.run()
     assert outcome == Outcome(0)
     return result, result.operations[0], text_of(result)
 
@@ -140,12 +119,10 @@ def table_in(directory):
 
 
 def proven_choices(one):
-    """What the rules that are proven select."""
     return [one.choices[each.rule.variant] for each in (one.proof.proven if one.proof else ())]
 
 
 def covered(one):
-    """What is proven, by size."""
     proven = one.proof.proven
     return {size: each.rule for size in SIZES for each in proven if each.rule.covers(size)}
 
@@ -361,7 +338,7 @@ def test_what_did_not_run_or_fails_is_not_deployed(tmp_path):
 def test_buffers_and_channels_are_of_the_program_where_it_may_change(tmp_path):
     """Registered buffers, and the communicator's options for channels instead of a variable."""
     simulated = Simulated()
-    result, one, text = tuned(tmp_path, simulated, target=changed_program)
+    result, one, text = tuned(tmp_path, simulated, app_changes=True)
     choices = {size: one.choices[rule.variant] for size, rule in covered(one).items()}
     assert choices[16 * KIB].registration == "symmetric"
     assert choices[max(SIZES)].registration == ""
@@ -424,55 +401,23 @@ def test_a_directory_with_content_is_refused(tmp_path):
         check_directory(tmp_path / "something", resumes=True)
 
 
-class SimulatedMpi(Simulated):
-    """Open MPI, whose algorithm follows from its rules file."""
-
-    def choice(self, trial):
-        variables = {one.name: one.value for one in trial.variant.assignments}
-        path = variables.get("OMPI_MCA_coll_tuned_dynamic_rules_filename")
-        if path is None:
-            return "nonoverlapping"
-        assert Path(path).is_absolute()
-        assert variables["OMPI_MCA_coll_tuned_use_dynamic_rules"] == "1"
-        return algorithms_in(Path(path)).get(trial.case.size_bytes, "nonoverlapping")
-
-    def _time(self, trial):
-        latency_s, rate = {
-            "nonoverlapping": (4e-6, 5e9),
-            "recursive_doubling": (2e-6, 4e9),
-            "ring": (6e-6, 9e9),
-        }.get(self.choice(trial), (8e-6, 3e9))
-        return (latency_s + trial.case.size_bytes / rate) * self.noise()
-
-    def observe(self, trials):
-        return {one: Explanation(0, reason="no MPI reports what ran") for one in trials}
-
-
-def algorithms_in(path):
-    """The algorithms that a file of rules selects, by size; the first rule counts."""
-    found = {}
-    for rule in open_mpi_rules.read(path.read_text(), str(path)):
-        assert (rule.operation, rule.ranks) == ("all_reduce", 2)
-        for size in {*SIZES, *(2 * size for size in SIZES)}:
-            if rule.smallest_bytes <= size <= (rule.largest_bytes or 1 << 62):
-                found.setdefault(size, rule.algorithm)
-    return found
-
-
 def test_open_mpi_is_tuned_by_its_rules_file(tmp_path):
-    target = OpenMpiTarget("Open MPI v5.0.11", 2)
-    result, one, text = tuned(tmp_path, SimulatedMpi(), target=lambda measuring: target)
-    path = tmp_path / "tuned" / RULES_FILE
-    assert result.variables == {
+    target, names = OpenMpiTarget("Open MPI v5.0.11", 2), ("recursive_doubling", "ring")
+    choices = target.candidates("all_reduce").choices
+    small, large = (number for number, one in choices.items() if one.name in names)
+    rules = [Rule(KIB, 4 * KIB, small), Rule(MIB, 64 * MIB, large)]
+    plan = OperationPlan("all_reduce", SIZES, {}, rules, choices)
+    found = target.deployment([plan], tmp_path)
+    assert found.process == {
         "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
-        "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(path),
+        "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(tmp_path / RULES_FILE),
     }
-    algorithms = algorithms_in(path)
-    assert algorithms[KIB] == "recursive_doubling"
-    assert algorithms[16 * MIB] == "ring"
-    assert one.mean_gain > 1.3
-    assert "recursive_doubling" in text
-    assert "NCCL_MIN_CTAS" not in text
+    assert open_mpi_rules.read(found.files[RULES_FILE], "rules") == [
+        AlgorithmRule("all_reduce", 2, *limits, algorithm)
+        for limits, algorithm in zip(((KIB, 4 * KIB), (MIB, 64 * MIB)), names, strict=True)
+    ]
+    ring = target.candidate(choices[large], ["all_reduce", "barrier"], tmp_path).files["ring.rules"]
+    assert open_mpi_rules.read(ring, "rules") == [AlgorithmRule("all_reduce", 2, 0, None, "ring")]
 
 
 def test_without_a_product_the_reason_is_reported(tmp_path, monkeypatch):
