@@ -128,4 +128,7 @@ class DoctorFlags:
     quiet: bool = changed(
         FileOptions, "quiet", help="Print results and errors alone: no path of the journal."
     )
+    dry_run: bool = changed(
+        FileOptions, "dry_run", help="List the checks and how long they take; examine nothing."
+    )
     print_plan: bool = changed(FileOptions, "print_plan")

@@ -19,6 +19,7 @@ from cclmark.launch.placement import find_placement
 from cclmark.launch.request import Outcome
 from cclmark.recording.caller import caller, notice
 from cclmark.recording.joining import run_with_reports
+from cclmark.recording.output import print_lines
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.standard_output import say
 from cclmark.recording.whole_run import record_whole
@@ -60,6 +61,9 @@ def examine_hosts(flags: DoctorFlags) -> Recorded:
     began_s = time.monotonic()
     checks = _chosen(flags)
     interval_s = flags.watch_s or _USUAL_S
+    if flags.dry_run:
+        print_lines(_planned_lines(flags, checks, interval_s))
+        return Recorded(EXIT_OK, Outcome(EXIT_OK))
     if flags.recorded:
         files = [*flags.recorded, *flags.more]
         names = [path.name.partition(".")[0] or path.name for path in files]
@@ -83,6 +87,24 @@ def examine_hosts(flags: DoctorFlags) -> Recorded:
     if flags.measure and find_placement(os.environ) is not None:
         raise UsageError("--measure starts ranks itself: run it on one host, without a launcher")
     return run_with_reports(report, flags.timeout_s, run)
+
+
+def _planned_lines(flags: DoctorFlags, checks: Sequence[HostCheck], interval_s: float) -> list[str]:
+    """What would be checked, and the time between readings, without that of the tools."""
+    files = len(flags.recorded) + len(flags.more)
+    where = amount(files, "recorded host") if files else "each host"
+    lines = [f"{amount(len(checks), 'check')} of {where}:"]
+    width = max(len(one.id) for one in checks)
+    lines += [f"  {one.id:<{width}}  {one.title}" for one in checks]
+    counters = sum(one.counters for one in checks)
+    if counters and not flags.recorded:
+        lines.append(
+            f"{amount(counters, 'check')} of counters, which are read twice in {interval_s:g} s "
+            "(--watch); the rest takes as long as the tools of the host, usually a few seconds"
+        )
+    if flags.measure:
+        lines.append("then copies of all pairs, and an all_reduce for each variable objected to")
+    return lines
 
 
 def _chosen(flags: DoctorFlags) -> list[HostCheck]:

@@ -106,4 +106,9 @@ class ProfileFlags:
     )
     quiet: bool = changed(FileOptions, "quiet", help="Print no path of the journal.")
     files: ClassVar[tuple[str, ...]] = ()
+    dry_run: bool = changed(
+        FileOptions,
+        "dry_run",
+        help="Print the command that would start and the variables it would get; start nothing.",
+    )
     print_plan: bool = changed(FileOptions, "print_plan")

@@ -58,7 +58,7 @@ from cclmark.profile.profile_log import (
     runs_of,
 )
 from cclmark.recording.caller import caller, notice
-from cclmark.recording.output import Output
+from cclmark.recording.output import Output, print_lines
 from cclmark.recording.recorder import Recorded
 from cclmark.recording.run_files import new_journal
 from cclmark.work.profiled import PLUG_IN
@@ -699,6 +699,17 @@ def _text_of(header: Header, assembled: Assembled, footer: Footer, exporter: Exp
     return exporter.whole(header, assembled.results, footer)
 
 
+def _planned_lines(request: ProfileRequest) -> list[str]:
+    """What would start, or be read. Raises MissingError if the plug-in is not installed."""
+    if not request.command:
+        return [f"reads the logs in {request.logs}"]
+    given = environment_of(request, str((request.logs or Path("PRIVATE-DIRECTORY")) / "log"), {})
+    return [
+        f"starts {shlex.join(request.command)}, and reports when it has ended; with",
+        *(f"  {name}={text}" for name, text in given.items()),
+    ]
+
+
 def profile_program(flags: ProfileFlags) -> Recorded:
     """Profiles a program, or reads the logs of one."""
     read, output = flags.read, flags.output
@@ -712,6 +723,9 @@ def profile_program(flags: ProfileFlags) -> Recorded:
         *(flags.program, read or flags.logs, flags.calls, not flags.no_kernel_times, flags.run),
         waits=flags.wait,
     )
+    if flags.dry_run:
+        print_lines(_planned_lines(request))
+        return Recorded(EXIT_OK, Outcome(EXIT_OK))
     to_error = (output is None and read is None) or caller().is_silent
     with contextlib.closing(Output(output)) as printed:
         coloured = printed.takes_colours and not to_error
