@@ -88,10 +88,7 @@ GROUPS = {
             "explain",
         ),
         "trace": _of_cli(
-            "trace",
-            "TraceFlags",
-            "Record one operation on all ranks as a timeline.",
-            "run.trace",
+            "trace", "TraceFlags", "Record one operation on all ranks as a timeline.", "run.trace"
         ),
         "memory": _of_room(
             "memory",
@@ -114,10 +111,7 @@ GROUPS = {
             "measure_experiment",
         ),
         "tune": _of_room(
-            "tune",
-            "TuneFlags",
-            "Find settings proven faster, and write their files.",
-            "tune",
+            "tune", "TuneFlags", "Find settings proven faster, and write their files.", "tune"
         ),
         "overlap": _of_room(
             "overlap",
@@ -174,10 +168,7 @@ GROUPS = {
     },
     "Operate": {
         "info": _of_cli(
-            "info",
-            "InfoFlags",
-            "Show the devices and libraries of this machine.",
-            "run.print_info",
+            "info", "InfoFlags", "Show the devices and libraries of this machine.", "run.print_info"
         ),
         "doctor": Entry(
             "cclmark_fleet.doctor",
@@ -198,9 +189,7 @@ GROUPS = {
             "run.run_suite",
         ),
         "references": _of_cli(
-            "references",
-            "references_command",
-            "List published figures and your accepted machines.",
+            "references", "references_command", "List published figures and your accepted machines."
         ),
         "completion": _of_cli(
             "completion",
@@ -211,10 +200,7 @@ GROUPS = {
     },
     "Records": {
         "report": _of_cli(
-            "report",
-            "ReportFlags",
-            "Create one HTML file from journals.",
-            "run.report_journals",
+            "report", "ReportFlags", "Create one HTML file from journals.", "run.report_journals"
         ),
         "compare": _of_cli(
             "compare",
@@ -223,10 +209,7 @@ GROUPS = {
             "run.compare_journals",
         ),
         "rerun": _of_cli(
-            "rerun",
-            "RerunFlags",
-            "Run a journal's command again, and compare.",
-            "rerunning.rerun",
+            "rerun", "RerunFlags", "Run a journal's command again, and compare.", "rerunning.rerun"
         ),
         "import": _of_cli(
             "imports",
@@ -244,10 +227,7 @@ GROUPS = {
             "history", "history_commands", "Keep runs in a database, and show changes."
         ),
         "serve": Entry(
-            "cclmark_serve",
-            "ServeFlags",
-            "Show the history in a browser.",
-            "run.serve_history",
+            "cclmark_serve", "ServeFlags", "Show the history in a browser.", "run.serve_history"
         ),
     },
 }

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TextIO
+from typing import Any, NamedTuple, Protocol, TextIO, cast
 
 from cclmark.base.errors import (
     EXIT_DIED,
@@ -28,6 +28,7 @@ from cclmark.base.errors import (
     EXIT_WRONG,
     UnreadError,
 )
+from cclmark.base.grouping import by_key
 from cclmark.base.printable import plain, printable
 from cclmark.base.signals import deferred
 from cclmark.base.standard_error import tell
@@ -52,7 +53,7 @@ from cclmark.journal.schema import (
 )
 from cclmark.journal.surroundings import surroundings_changed
 from cclmark.launch.debugging import debugged
-from cclmark.launch.launching import explain_items, launch_items
+from cclmark.launch.launching import explain_items, launch_items, starts_of
 from cclmark.launch.request import Listener, Outcome, Request, Surroundings
 from cclmark.recording.caller import caller
 from cclmark.recording.output import Output, print_lines, refuse_to_lose
@@ -61,6 +62,7 @@ from cclmark.recording.run_files import new_journal
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.work.items import Item
 from cclmark.work.outline import outline_of
+from cclmark.work.variants import Varied
 
 _NO_VIEW = View()
 _ERASE = "\r\x1b[K"
@@ -659,12 +661,16 @@ def planned_lines(request: Request) -> list[str]:
     cycles = f" in each of {counted(settings.cycles, 'cycle')}" if settings.cycles > 1 else ""
     cycles = " again and again, without end" if not settings.cycles else cycles
     time_text = "how long each takes depends on the machine"
-    is_timed = request.kind.report().has_times and settings.iterations is None
-    if settings.max_time_s and is_timed:
+    is_sampled = request.kind.report().has_times or request.kind.requires_variant
+    if settings.max_time_s and is_sampled and settings.iterations is None:
         time_text = f"each is measured for at most {settings.max_time_s:g} s"
         if settings.cycles:
             longest_s = settings.max_time_s * number * settings.cycles
             time_text += f", all of them for at most {clock_text(longest_s)}"
+    if request.kind.in_rounds:
+        rounds = by_key((item.round, item) for item in cast("Sequence[Varied]", request.items))
+        starts = sum(starts_of(own).processes for own in rounds.values())
+        time_text += f"; ranks start {counted(starts, 'time')}, which takes seconds each"
     return [
         f"{counted(number, 'case')}{cycles}; {time_text}",
         *(f"  {plain(item.describe())}" for item in request.items),
