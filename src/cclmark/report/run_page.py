@@ -645,6 +645,7 @@ def diagrams_of(header: Header, paths: Paths) -> list[Diagram]:
 
 _MOST_DETAILED = 2  # kinds of work described in a title
 _MOST_LED = 3  # runs described one by one above the table of peaks
+_MOST_JUDGED = 8  # runs whose verdicts open the page
 
 
 def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -> Page:
@@ -658,9 +659,10 @@ def page_of(runs: Sequence[NamedRun], title: str = "", *, embeds: bool = True) -
         title=title or _title(runs),
         subtitle=_subtitle(runs),
         lead=_lead(runs),
-        verdicts=[(run.name if several else "", _verdict_rows(run)) for run in runs]
-        if len(runs) <= _MOST_LED
-        else [],
+        verdicts=[
+            (run.name if several else "", _verdict_rows(run, 3 if len(runs) <= _MOST_LED else 1))
+            for run in (runs if len(runs) <= _MOST_JUDGED else ())
+        ],
         insights=together(
             [(run.name if several else "", insights(run)) for run in runs],
             [
@@ -710,11 +712,11 @@ def _made_by(runs: Sequence[NamedRun]) -> str:
     )
 
 
-def _verdict_rows(run: NamedRun) -> tuple[Severity, list[tuple[str, str]]]:
-    """The severity of the verdict on a run, and its lines."""
+def _verdict_rows(run: NamedRun, most: int) -> tuple[Severity, list[tuple[str, str]]]:
+    """The severity of the verdict on a run, and ``most`` of its lines."""
     found = verdict(run)
     # Readers of a page have its path, not that of the journal.
-    return found.severity, verdict_rows(replace(run, path=""), found, on_page=True)
+    return found.severity, verdict_rows(replace(run, path=""), found, on_page=True)[:most]
 
 
 def _lead(runs: Sequence[NamedRun]) -> list[str]:
