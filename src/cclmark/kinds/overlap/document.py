@@ -269,7 +269,7 @@ def _head_figures(summaries: Sequence[OverlapSummary]) -> Iterator[HeadFigure]:
         if found is not None and found.estimate is not None and _is_certain(found.estimate):
             note = ", ".join(filter(None, ("at least" * is_limit, of or one.work.describe())))
             yield HeadFigure(label, f"{found.ratio:.3f}", "times as long", note)
-    if one.busbw_beside is not None and not _unknown_of(one):
+    if one.busbw_beside and not _unknown_of(one):
         rate = bandwidth_text(one.busbw_beside)
         alone = f"{case}; {bandwidth_text(one.busbw_alone)} alone"
         yield HeadFigure("bus bandwidth beside compute", rate, "GB/s", alone)
@@ -403,8 +403,8 @@ def rate_text(rate: float | None, one: OverlapSummary) -> str:
 
 
 def bandwidth_text(bytes_per_s: float | None) -> str:
-    """A bus bandwidth in GB/s."""
-    return "-" if bytes_per_s is None else f"{bytes_per_s / BYTES_PER_GB:.2f}"
+    """A bus bandwidth in GB/s; a rank alone has none."""
+    return f"{bytes_per_s / BYTES_PER_GB:.2f}" if bytes_per_s else "-"
 
 
 def _head(one: OverlapSummary) -> list[str]:

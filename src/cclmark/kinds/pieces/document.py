@@ -198,7 +198,7 @@ def _cells(case: Case, row: PieceRow) -> list[str]:
         format_time_us(summary.time_s),
         half_width_text(summary.half_width),
         f"{summary.algbw_bytes_per_s / BYTES_PER_GB:.2f}",
-        f"{summary.busbw_bytes_per_s / BYTES_PER_GB:.2f}",
+        f"{summary.busbw_bytes_per_s / BYTES_PER_GB:.2f}" if case.ranks > 1 else "-",
         ratio_text(row),
         "-" if checked is None else str(checked.wrong),
     ]
@@ -371,7 +371,7 @@ def _head_figures(results: Sequence[PieceResult]) -> Iterator[HeadFigure]:
         return
     whole = next((row.summary for row in one.rows if row.division.form == ONE), None)
     size = format_size(one.pieces.size_bytes)
-    if whole is not None:
+    if whole is not None and one.pieces.case.ranks > 1:
         rate = f"{whole.busbw_bytes_per_s / BYTES_PER_GB:.2f}"
         note = f"bus bandwidth of {one.pieces.case.operation} of {size}"
         yield HeadFigure("one call", rate, "GB/s", note)
