@@ -60,6 +60,8 @@ TORCH_PLUG_INS = {
     one.plug_in: one
     for one in (fake_torch_devices.MUSA, fake_torch_devices.ACL, fake_torch_devices.GCU)
 }
+#: The source that such runs are forked from takes seconds to import torch.
+with_torch_plug_ins = pytest.mark.xdist_group("torch plug-ins")
 
 
 @dataclass
@@ -88,6 +90,8 @@ def scenarios() -> list[object]:
                 commands.append(Command(expanded(line, short), []))
         for line, commands in found.items():
             marks = [pytest.mark.exhaustive] if line.endswith("(--all)") else []
+            if any(f"[{name}" in one.line for name in TORCH_PLUG_INS for one in commands):
+                marks.append(with_torch_plug_ins)
             parameters.append(pytest.param(commands, id=f"{file.stem}: {line[2:]}", marks=marks))
     return parameters
 

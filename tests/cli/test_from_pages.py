@@ -47,7 +47,9 @@ def test_pages_have_such_commands():
 
 @pytest.mark.parametrize(("line", "shown"), COMMANDS)
 def test_a_shown_command_prints_its_lines(cclmark, line, shown):
-    run = cclmark(*shlex.split(line)[1:], timeout_s=240)
+    words = shlex.split(line)[1:]
+    words += ["--max-time", "0.01"] if "--max-time" in words else []  # the last one counts
+    run = cclmark(*words, timeout_s=240)
     printed = [words_of(one) for one in (run.out + run.err).splitlines()]
     missing = [
         one
