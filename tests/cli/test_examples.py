@@ -9,6 +9,7 @@ import click
 import pytest
 
 from cclmark.cli.commands import COMMANDS, load_command
+from examples import exhaustive
 from places import REPOSITORY
 
 MAKE = runpy.run_path(str(REPOSITORY / "docs" / "reference" / "make.py"))
@@ -25,9 +26,9 @@ def examples():
 OF_HOST = [line for line in examples() if "--devices host" in line and ".jsonl" not in line]
 # Commands of one operation each are made by the same code: the first of them is enough.
 FIRST = {re.sub(r"^cclmark \w+", "", line): line for line in reversed(OF_HOST)}
+# These compute for seconds; tests of their kinds run them with other options.
+LONG = re.compile(r"cclmark (overlap|scan) |--layout ")
 NEEDS_TORCH = re.compile(r"cclmark (torch|train) ")
-# What is appended where all of a line would take seconds of computation.
-SHORT = {"overlap": ("--placement", "out-of-place")}
 
 
 HELP = [(page, MAKE["with_help"]) for page in sorted(MAKE["PAGE"].parent.glob("*.md"))]
@@ -51,7 +52,7 @@ def test_pages_have_the_current_help_topics_findings_and_fields(page, made):
 @pytest.mark.parametrize(
     "line",
     [
-        pytest.param(line, marks=[] if line in FIRST.values() else pytest.mark.exhaustive)
+        line if line in FIRST.values() and not LONG.search(line) else exhaustive(line)
         for line in OF_HOST
     ],
 )
@@ -61,6 +62,6 @@ def test_the_examples_for_the_host_run(cclmark, line):
     _, *arguments = shlex.split(line)
     # While other tests have the processors, no operation may run entirely beside the other work.
     codes = (0, 3) if arguments[0] == "overlap" else 0
-    run = cclmark(*arguments, *SHORT.get(arguments[0], ()), code=codes)
+    run = cclmark(*arguments, code=codes)
     assert run.code == 0 or "no operation ran entirely beside the other work" in run.message
     assert run.out or run.written()
