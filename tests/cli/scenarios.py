@@ -60,8 +60,6 @@ TORCH_PLUG_INS = {
     one.plug_in: one
     for one in (fake_torch_devices.MUSA, fake_torch_devices.ACL, fake_torch_devices.GCU)
 }
-#: The source that such runs are forked from takes seconds to import torch.
-with_torch_plug_ins = pytest.mark.xdist_group("torch plug-ins")
 
 
 @dataclass
@@ -90,8 +88,8 @@ def scenarios() -> list[object]:
                 commands.append(Command(expanded(line, short), []))
         for line, commands in found.items():
             marks = [pytest.mark.exhaustive] if line.endswith("(--all)") else []
-            if any(f"[{name}" in one.line for name in TORCH_PLUG_INS for one in commands):
-                marks.append(with_torch_plug_ins)
+            if any(re.search(r"\btorch", one.line) for one in commands):
+                marks.append(pytest.mark.xdist_group("torch"))  # see conftest.py
             parameters.append(pytest.param(commands, id=f"{file.stem}: {line[2:]}", marks=marks))
     return parameters
 

@@ -49,13 +49,15 @@ def test_pages_have_the_current_help_topics_findings_and_fields(page, made):
     assert text == made(text), "python docs/reference/make.py writes the page anew"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        line if line in FIRST.values() and not LONG.search(line) else exhaustive(line)
-        for line in OF_HOST
-    ],
-)
+def tried(line):
+    """A line as a parameter: with --all alone, or in turn with others that import torch."""
+    if line not in FIRST.values() or LONG.search(line):
+        return exhaustive(line)
+    group = [pytest.mark.xdist_group("torch")] if NEEDS_TORCH.match(line) else []
+    return pytest.param(line, marks=group)
+
+
+@pytest.mark.parametrize("line", map(tried, OF_HOST))
 def test_the_examples_for_the_host_run(cclmark, line):
     if NEEDS_TORCH.match(line) and importlib.util.find_spec("torch") is None:
         pytest.skip("requires torch")

@@ -6,7 +6,6 @@ Also in ``scenarios/torch.txt`` and ``torch_plug_ins.txt``.
 import re
 
 import pytest
-from scenarios import with_torch_plug_ins
 
 from cclmark.work.operations import COLLECTIVES
 from cclmark_training.result import TrainingResult
@@ -37,7 +36,6 @@ def test_every_operation_is_measured_and_right_beside_the_engine(cclmark):
     assert re.search(r"^  all_reduce · torch:gloo +[0-9.]+ ", run.out, re.MULTILINE)
 
 
-@with_torch_plug_ins
 def test_layouts_of_parallelism_compute_what_the_host_computes(cclmark):
     """Groups of a mesh and sharded parameters in the vendor's memory and backend."""
     options = ("train", "--layout", "fsdp=2,tp=2", "--model", "tiny", "-n", "2", "-w", "2")
