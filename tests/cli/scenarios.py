@@ -37,6 +37,7 @@ import vendors
 
 import fake_torch_devices
 from cclmark.explain.plugin_log import plugin_path
+from cclmark.journal.schema import Explanation
 from commands import Run
 from fake_backends import find_fakes
 from fake_libraries import fake_library
@@ -276,6 +277,12 @@ def _of(result: object, path: str) -> list[str]:
     return [] if result is None else [str(result)]
 
 
+def _fastest(explanation: Explanation | None) -> str:
+    """What the library expected to take the least time, where it predicts times."""
+    times_s = explanation.predicted_s if explanation else None
+    return min(times_s, key=lambda name: times_s[name]) if times_s else ""
+
+
 _MOST_BYTES = 40
 _SETTINGS = ("iterations", "warmup", "check", "bind", "gate", "through_host")
 #: The values that results have, each listed once.
@@ -307,7 +314,7 @@ _VALUES: dict[str, Callable[[object], list[str]]] = {
     "explained by": lambda one: _of(one, "explanation.source"),
     "kernels": lambda one: _of(one, "explanation.kernel"),
     "algorithms": lambda one: _of(one, "explanation.algorithm"),
-    "predicted": lambda one: [str(it != "{}") for it in _of(one, "explanation.predicted_s")],
+    "predicted": lambda one: [_fastest(getattr(one, "explanation", None))],
     "doubts": lambda one: _of(one, "explanation.reason"),
     "wrong": lambda one: [
         f"rank {it.rank}: {it.wrong} from {it.first_element}"

@@ -6,13 +6,18 @@
 import re
 
 import pytest
-from test_explain import EAGER, VERSIONS
+from test_explain import EAGER
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
 
 GROUP, COLLECTIVE, KERNEL, ALL = 1, 2, 64, 0xFFFF
 BEFORE_PROFILERS = 22100
 OLDER, NEWER = 22700, 22809
+#: Versions of NCCL, each with other interfaces of profilers and tuners.
+INTERFACES = [
+    *((BEFORE_PROFILERS, 0, 2), (22300, 1, 3), (22400, 2, 4), (OLDER, 4, 4), (NEWER, 5, 5)),
+    *((22902, 6, 5), (23102, 7, 6)),
+]
 # One type, a type whose parent is ignored, and none. What is left out by a mask does not depend on
 # the interface.
 MASKS = [(OLDER, KERNEL, GROUP), (OLDER, ALL, COLLECTIVE), (NEWER, 0, 0)]
@@ -88,19 +93,17 @@ def chosen(log):
     return [(one.algorithm, one.protocol) for one in log.events if one.kind == "collective"]
 
 
-# One version for each interface of profilers; that of tuners has a test below.
-@pytest.mark.parametrize("version", [BEFORE_PROFILERS, 22300, 22700, 22809, 22902, 23102])
-def test_the_other_one_receives_what_it_receives_alone(bench, version):
+@pytest.mark.parametrize(("version", "profiler", "tuner"), INTERFACES)
+def test_the_other_one_receives_what_it_receives_alone(bench, version, profiler, tuner):
     both, logs = bench.chained(version=version, CCLMARK_PLUGIN_EVENTS="steps")
     shown = bench.shown() if version > BEFORE_PROFILERS else ""
     assert_same(bench.alone(version=version), both)
-    profiler, tuner = VERSIONS.get(version, (0, 2))
     assert tuner < 6 or "chunk" in both[0]
     for log in logs:
         called = {one.kind: (one.interface_version, one.reason) for one in log.other_plugins}
         assert called["tuner"] == (tuner, "")
         assert log.interface_version == profiler
-        assert log.dropped == 0
+        assert (log.dropped, log.incomplete) == (0, 0)
         if profiler:
             assert called["profiler"] == (profiler, "")
             assert len(chosen(log)) >= 3
