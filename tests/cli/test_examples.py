@@ -57,7 +57,7 @@ def tried(line):
     return pytest.param(line, marks=group)
 
 
-@pytest.mark.parametrize("line", map(tried, OF_HOST))
+@pytest.mark.parametrize("line", [*map(tried, OF_HOST)])
 def test_the_examples_for_the_host_run(cclmark, line):
     if NEEDS_TORCH.match(line) and importlib.util.find_spec("torch") is None:
         pytest.skip("requires torch")
