@@ -83,7 +83,7 @@ def test_the_debugger_gets_the_interrupt_key(tag, tmp_path):
     ours, terminal = os.openpty()
     subprocess.run(["stty", "rows", "1000", "columns", "200"], stdin=terminal, check=True)
     process = subprocess.Popen(
-        ["setsid", "--ctty", *PROGRAM, *large, "-T", "2", "--debug-rank", "0"],
+        ["setsid", "--ctty", *PROGRAM, *large, "-T", "0.5", "--debug-rank", "0"],
         cwd=tmp_path,
         stdin=terminal,
         stdout=terminal,
@@ -105,7 +105,7 @@ def test_the_debugger_gets_the_interrupt_key(tag, tmp_path):
             assert ready, text
             text += os.read(ours, 65536).decode(errors="replace")
         if answer == "continue\n":
-            time.sleep(4)
+            time.sleep(2)
         os.write(ours, answer.encode())
     assert process.wait(scaled(20)) == 0, text
     os.close(ours)
