@@ -191,33 +191,21 @@ class Sources:
             source.close()
 
 
-# They import numpy, scipy and networkx, which makes every fork copy more.
-_NUMERICAL = (
-    *("cclmark_planning.scale.collective_times", "cclmark_planning.scale.extrapolation"),
-    *("cclmark_planning.predict.predictions", "cclmark_planning.simulate.request"),
-    *(f"cclmark_planning.simulate.{name}" for name in ("graph", "schedules", "simulation")),
-    "cclmark_planning.simulate.fair_rates",
-)
-
-
 def import_all(modules: Sequence[str]) -> None:
-    """Every module of the program but its entry, where what it needs is installed, and others."""
+    """The modules of ranks and of commands that start some, where what they need is installed, and
+    others.
+    """
     import cclmark
-    import cclmark_importers
-    import cclmark_serve
     import cclmark_training
 
-    packages = (cclmark, cclmark_importers, cclmark_serve, cclmark_training)
     for found in chain.from_iterable(
-        pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in packages
+        pkgutil.walk_packages(one.__path__, f"{one.__name__}.")
+        for one in (cclmark, cclmark_training)
     ):
         needs_torch = found.name.startswith("cclmark_training.torch.")
-        is_numerical = found.name.startswith(_NUMERICAL)
-        if (
-            not found.name.endswith("__main__")
-            and not is_numerical
-            and (modules or not needs_torch)
-        ):
+        # SQLAlchemy would make every fork copy more.
+        left_out = found.name.startswith("cclmark.history") or found.name.endswith("__main__")
+        if not left_out and (modules or not needs_torch):
             with suppress(ImportError):
                 importlib.import_module(found.name)
     for name in (*modules, "pynvml"):  # runs with simulated devices import NVML's binding
