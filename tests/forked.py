@@ -191,6 +191,10 @@ class Sources:
             source.close()
 
 
+#: They import SQLAlchemy, which makes every fork copy more.
+_WITH_SQL = ("cclmark.history", "cclmark.cli.history", "cclmark.cli.compare")
+
+
 def import_all(modules: Sequence[str]) -> None:
     """The modules of ranks and of commands that start some, where what they need is installed, and
     others.
@@ -203,8 +207,7 @@ def import_all(modules: Sequence[str]) -> None:
         for one in (cclmark, cclmark_training)
     ):
         needs_torch = found.name.startswith("cclmark_training.torch.")
-        # SQLAlchemy would make every fork copy more.
-        left_out = found.name.startswith("cclmark.history") or found.name.endswith("__main__")
+        left_out = found.name.startswith(_WITH_SQL) or found.name.endswith("__main__")
         if not left_out and (modules or not needs_torch):
             with suppress(ImportError):
                 importlib.import_module(found.name)
