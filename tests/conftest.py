@@ -188,6 +188,8 @@ def _shared_by(item: pytest.Item) -> str:
     file = item.nodeid.partition("::")[0]
     if any(name in _COSTLY for name, _ in shared):
         return file
+    if "torch" in information.names_closure:
+        return "torch"  # which takes seconds to import: in tests, and in what runs are forked from
     scopes = {fixture.scope for _, fixture in shared if "test_" in fixture.baseid}
     if "module" in scopes:
         return file

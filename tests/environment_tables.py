@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.kinds.tune.environment_search import Axis, EnvironmentSearch, EnvironmentSpace
 from cclmark.kinds.tune.figures import Trio, prove_environment
+from simulated_trials import driven
 
 CELLS = 12  # sizes of all operations
 LAUNCH_BOUND = 4  # of them, the smallest, whose calls launches set
@@ -167,24 +168,17 @@ class Judged:
 def searched(table, rounds=None):
     """The result of a search; with ``rounds`` the deadline passes after so many."""
     search = EnvironmentSearch(SPACE, CELLS)
-    process = search.run()
-    times, arms, number = None, 0, 0
-    while True:
-        try:
-            batch = process.send(times)
-        except StopIteration as end:
-            return end.value, arms
-        number += 1
-        if rounds is not None and number > rounds:
-            times = None
-            continue
-        times = {
+
+    def times_of(batch):
+        return {
             (variant, cell): table.time(
                 () if variant in (DEFAULT, CONTROL) else search.combination(variant), cell
             )
             for variant, cell in batch.cells
         }
-        arms += len({variant for variant, _ in batch.cells})
+
+    found, batches = driven(search.run(), times_of, math.inf if rounds is None else rounds)
+    return found, sum(len({variant for variant, _ in one.cells}) for one in batches)
 
 
 def judged(table, *, proof_rounds=10, rounds=None):

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from fake_libraries import DIRECTORY, fake_library
+from forked import PLUG_INS_OF_TORCH
 
-_PLUG_INS = Path(__file__).parent / "fakes" / "torch_device"
-_SOURCE = _PLUG_INS / "device.cpp"
+_SOURCE = Path(PLUG_INS_OF_TORCH) / "device.cpp"
 
 
 def _built() -> Path:
@@ -66,7 +66,7 @@ class TorchVendor:
             "CCLMARK_FAKE_TORCH_DEVICE": str(_built()),
             "CCLMARK_FAKE_TORCH": fault,
         }
-        return found | ({"PYTHONPATH": str(_PLUG_INS)} if has_plug_in else {})
+        return found | ({"PYTHONPATH": PLUG_INS_OF_TORCH} if has_plug_in else {})
 
 
 MUSA = TorchVendor("musa", "CCLMARK_MUSA_LIBRARY", "musa/libmusart.so", "mccl", "torch_musa")

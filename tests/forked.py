@@ -36,6 +36,7 @@ _LAUNCHERS = ("RANK", "LOCAL_", "WORLD_", "SLURM_", "OMPI_", "PMI")
 _AT_START = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "MALLOC_", "GLIBC_", "VIRTUAL_ENV", *_LAUNCHERS)
 _MOST_BYTES = 1 << 22
 _CHILD_SUBREAPER = 36  # of prctl
+PLUG_INS_OF_TORCH = str(Path(__file__).parent / "fakes" / "torch_device")
 _READY_S = scaled(60.0)  # torch is imported beside compilers
 
 
@@ -164,15 +165,19 @@ class Sources:
         self._made: dict[tuple[str, ...], Source] = {}
 
     def of(self, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Source:
-        """The one that has imported what a command with these arguments is about. Whether it suits
-        the ``environment``, which some sources are made for, is for the caller to ask.
+        """The one that has imported what a command with these arguments is about, and finds the
+        fake plug-ins of torch where the ``environment`` does. Whether it suits all of that is for
+        the caller to ask.
         """
+        path = (environment or {}).get("PYTHONPATH", "")
+        has_plug_in = path == PLUG_INS_OF_TORCH
         named = any("torch" in one for one in arguments) or [*arguments[:1]] == ["train"]
-        about_torch = named and find_spec("torch") is not None
+        about_torch = (named or has_plug_in) and find_spec("torch") is not None
         modules = ("torch", "torch.distributed") if about_torch else ()
-        if modules not in self._made:
-            self._made[modules] = Source(*modules)
-        return self._made[modules]
+        key = (path if has_plug_in else "", *modules)
+        if key not in self._made:
+            self._made[key] = Source(*modules, path=key[0])
+        return self._made[key]
 
     def living(self) -> dict[int, list[str]]:
         """The living processes of all of them."""
@@ -186,33 +191,24 @@ class Sources:
             source.close()
 
 
-# They import numpy, scipy and networkx, which makes every fork copy more.
-_NUMERICAL = (
-    *("cclmark_planning.scale.collective_times", "cclmark_planning.scale.extrapolation"),
-    *("cclmark_planning.predict.predictions", "cclmark_planning.simulate.request"),
-    *(f"cclmark_planning.simulate.{name}" for name in ("graph", "schedules", "simulation")),
-    "cclmark_planning.simulate.fair_rates",
-)
+#: They import SQLAlchemy, which makes every fork copy more.
+_WITH_SQL = ("cclmark.history", "cclmark.cli.history", "cclmark.cli.compare")
 
 
 def import_all(modules: Sequence[str]) -> None:
-    """Every module of the program but its entry, where what it needs is installed, and others."""
+    """The modules of ranks and of commands that start some, where what they need is installed, and
+    others.
+    """
     import cclmark
-    import cclmark_importers
-    import cclmark_serve
     import cclmark_training
 
-    packages = (cclmark, cclmark_importers, cclmark_serve, cclmark_training)
     for found in chain.from_iterable(
-        pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in packages
+        pkgutil.walk_packages(one.__path__, f"{one.__name__}.")
+        for one in (cclmark, cclmark_training)
     ):
         needs_torch = found.name.startswith("cclmark_training.torch.")
-        is_numerical = found.name.startswith(_NUMERICAL)
-        if (
-            not found.name.endswith("__main__")
-            and not is_numerical
-            and (modules or not needs_torch)
-        ):
+        left_out = found.name.startswith(_WITH_SQL) or found.name.endswith("__main__")
+        if not left_out and (modules or not needs_torch):
             with suppress(ImportError):
                 importlib.import_module(found.name)
     for name in (*modules, "pynvml"):  # runs with simulated devices import NVML's binding

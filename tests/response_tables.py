@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from cclmark.analysis.paired import CONTROL, DEFAULT
 from cclmark.kinds.tune.figures import Trio, prove, ratios_of
 from cclmark.kinds.tune.search import Space, rules_of, search
+from simulated_trials import driven
 
 LAUNCH_BOUND = 4  # the number of sizes, the smallest, whose times launches set
 SIZES = [1 << (16 + place) for place in range(12)]
@@ -209,15 +210,14 @@ def judged(table, *, rounds=10, budget=None, first_size=0):
 
 def searched(table, budget=None):
     """The result of a search in the table, which ends before it measures more cells than that."""
-    steps = search(SPACE, FIRST, len(SIZES))
-    times, cells = None, 0
-    while True:
-        try:
-            batch = steps.send(times)
-        except StopIteration as end:
-            return end.value
+    cells = 0
+
+    def times_of(batch):
+        nonlocal cells
         cells += len(batch.cells)
-        times = None if budget is not None and cells > budget else table.times(batch.cells)
+        return table.times(batch.cells) if budget is None or cells <= budget else None
+
+    return driven(search(SPACE, FIRST, len(SIZES)), times_of)[0]
 
 
 def proof_rounds(table, rules, rounds):

@@ -74,7 +74,8 @@ def test_output_on_a_full_disk(cclmark, no_leaks, request):
 
 @pytest.mark.started  # its output's other end is closed here
 def test_a_reader_that_goes_away(background, no_leaks, request):
-    run = background("all_reduce", *HOST, *TINY, "-N", "0")
+    delays = (f"--inject=delay:rank={rank},ms=5" for rank in (0, 1))  # ranks mostly sleep
+    run = background("all_reduce", *HOST, *TINY, "-N", "0", *delays)
     request.node.kept_files = {run.journal_path.name}
     run.wait_for_ranks()
     run.process.stdout.close()

@@ -9,6 +9,7 @@ import click
 import pytest
 
 from cclmark.cli.commands import COMMANDS, load_command
+from examples import exhaustive
 from places import REPOSITORY
 
 MAKE = runpy.run_path(str(REPOSITORY / "docs" / "reference" / "make.py"))
@@ -25,14 +26,9 @@ def examples():
 OF_HOST = [line for line in examples() if "--devices host" in line and ".jsonl" not in line]
 # Commands of one operation each are made by the same code: the first of them is enough.
 FIRST = {re.sub(r"^cclmark \w+", "", line): line for line in reversed(OF_HOST)}
+# These compute for seconds; tests of their kinds run them with other options.
+LONG = re.compile(r"cclmark (overlap|scan) |--layout ")
 NEEDS_TORCH = re.compile(r"cclmark (torch|train) ")
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_examples(name):
-    top = load_command(name)
-    inner = [one for one, _ in MAKE["commands"](top, click.Context(top, info_name=name))]
-    assert any(one.examples for one in inner)
 
 
 HELP = [(page, MAKE["with_help"]) for page in sorted(MAKE["PAGE"].parent.glob("*.md"))]
@@ -53,13 +49,15 @@ def test_pages_have_the_current_help_topics_findings_and_fields(page, made):
     assert text == made(text), "python docs/reference/make.py writes the page anew"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        pytest.param(line, marks=[] if line in FIRST.values() else pytest.mark.exhaustive)
-        for line in OF_HOST
-    ],
-)
+def tried(line):
+    """A line as a parameter: with --all alone, or in turn with others that import torch."""
+    if line not in FIRST.values() or LONG.search(line):
+        return exhaustive(line)
+    group = [pytest.mark.xdist_group("torch")] if NEEDS_TORCH.match(line) else []
+    return pytest.param(line, marks=group)
+
+
+@pytest.mark.parametrize("line", [*map(tried, OF_HOST)])
 def test_the_examples_for_the_host_run(cclmark, line):
     if NEEDS_TORCH.match(line) and importlib.util.find_spec("torch") is None:
         pytest.skip("requires torch")

@@ -15,6 +15,7 @@ from vendors import HCCL, PCCL
 
 from cclmark.kinds.registry import read_journal
 from commands import PROGRAM, environment
+from examples import exhaustive
 from fake_libraries import fake_library
 from patience import scaled
 from places import REPOSITORY
@@ -71,7 +72,15 @@ def ppus(fake_cuda, ppu_smi) -> dict[str, str]:
     )
 
 
-@pytest.mark.parametrize("line", P2P_LINES, ids=lambda it: it.removeprefix(PCCL_LINE))
+# Each value of each option; all of the product with --all.
+TRIED = [*P2P_LINES[::5], P2P_LINES[-1]]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [line if line in TRIED else exhaustive(line) for line in P2P_LINES],
+    ids=lambda it: it.removeprefix(PCCL_LINE),
+)
 def test_lines_of_the_guide_of_copies(cclmark, ppus, line):
     words = line.split()
     short = ["--num_elems=4096"] if ELEMENTS in line else []

@@ -19,6 +19,8 @@ from places import RUNS
 
 TWO = (str(RUNS / "default-1.jsonl"), str(RUNS / "ctas8.jsonl"))
 HOST = ("--devices", "host:2", "-b", "8", "-e", "64", "-n", "1", "-w", "0")
+# Ranks that mostly sleep, as they only have to last.
+ENDLESS = ("-N", "0", *(f"--inject=delay:rank={rank},ms=5" for rank in (0, 1)))
 SOON_S = 10.0
 
 pytestmark = pytest.mark.started
@@ -80,7 +82,7 @@ def test_a_reader_that_stands_still_holds_up_no_signal(background, pipe, no_leak
     known = []
     reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
-    run = background("all_reduce", *HOST, "-N", "0", "--format", "csv", "-O", "pipe")
+    run = background("all_reduce", *HOST, *ENDLESS, "--format", "csv", "-O", "pipe")
     request.node.kept_files = {run.journal_path.name, "pipe"}
 
     def is_full():

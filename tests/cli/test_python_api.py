@@ -13,6 +13,7 @@ import cclmark
 import cclmark as api  # beside the fixture of this name
 from cclmark.base.errors import MissingError, UsageError
 from commands import completed
+from examples import exhaustive
 from places import REPOSITORY
 from ports import free_port
 from samples import edited
@@ -108,12 +109,13 @@ TUNED = {
     "output": "tuned",
     "max_time_s": 0.01,
 }
+TRAINED = {"model": "tiny", "sequence": 16, "steps": 2, "warmup": 1, **HOST}
 OF_OTHER_KINDS = [
     ("all_reduce", {"sizes": "64", "pieces": "1,2", **TINY}, "pieces"),
     ("p2p", {"sizes": "64K", "perf": "uniBw", "kernel": "ca-wb-x", "warmup": 0, **TINY}, "p2p"),
     ("tune all_reduce", {"sizes": "64", **TUNED, **HOST}, "tune"),
     (f"replay {JOURNALS / 'profile.jsonl'}", {"gaps": "drop", "steps": 2, "warmup": 1}, "replay"),
-    ("train", {"model": "tiny", "sequence": 16, "steps": 2, "warmup": 1, **HOST}, "train"),
+    exhaustive("train", TRAINED, "train"),  # its ranks import torch for seconds
 ]
 
 

@@ -1,9 +1,9 @@
-"""Ranks that train on gloo, with one parallelism or several; rank 0 prints what it found as JSON.
+"""Ranks that train on gloo, with one parallelism or several; rank 0 writes what it found as JSON.
 
-    python layout_steps.py FILE RANKS
+    python layout_steps.py DIRECTORY
 
-``FILE``: where the ranks meet. The output: ``steps``: for each case of RANKS ranks the losses of
-all ranks together, those of one rank with the same sequences and with others, the ranks whose
+Two ranks write ``DIRECTORY/2.json``, four ``4.json``. ``steps``: for each case the losses of all
+ranks together, those of one rank with the same sequences and with others, the ranks whose
 replicated parameters differ, the number of these parameters, and the calls of a step (see
 TrainingResult.groups); ``peaks``: the estimated memory and the largest memory of the tensors of a
 rank; ``cases``: the rows of CASES.
@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import warnings
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -198,15 +199,14 @@ def peak(parallel, model, changes, rank, ranks):
     return memory_of(training).total, int(largest)
 
 
-def main():
-    file, ranks = sys.argv[1], int(sys.argv[2])
-    rank = next((one for one in range(1, ranks) if not os.fork()), 0)  # one import of torch
+def run(directory, ranks):
+    rank = next((one for one in range(1, ranks) if not os.fork()), 0)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=ranks)
+    meeting = f"file://{directory / f'meeting-{ranks}'}"
+    dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=ranks)
     rows = {}
-
     for name, (parallel, model, optimizer, changes) in CASES[ranks].items():
         found = outcome(parallel, model, optimizer, changes, rank, ranks)
         if rank == 0:
@@ -216,9 +216,12 @@ def main():
     rows = {"steps": rows, "peaks": peaks, "cases": CASES[ranks]}
     dist.barrier()
     if rank == 0:
-        print(json.dumps(rows), flush=True)
+        (directory / f"{ranks}.json").write_text(json.dumps(rows))
     os._exit(0)  # gloo's threads may still run
 
 
 if __name__ == "__main__":
-    main()
+    for number in CASES:  # one import of torch for all ranks
+        if not os.fork():
+            run(Path(sys.argv[1]), number)
+    sys.exit(any(os.wait()[1] for _ in CASES))

@@ -111,15 +111,6 @@ def test_an_interrupted_run_keeps_what_it_has(background):
     assert len(journal.results) - int(found[1]) in (0, 1)
 
 
-def test_interrupted_at_start_up(background):
-    run = background(*ENDLESS)
-    run.wait_for_workers(1)
-    run.signal(run.process.pid, signal.SIGINT)
-    ended = run.finish(SOON_S, code=130)
-    assert run.journal_path.exists() == ("cclmark: journal" in ended.err)
-    assert not run.journal_path.exists() or run.read().footer.exit_code == 130
-
-
 def test_interrupted_while_it_is_imported(tmp_path):
     """The first tenth of a second goes into imports; here one of them raises the signal."""
     (tmp_path / "click.py").write_text(

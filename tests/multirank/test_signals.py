@@ -150,12 +150,13 @@ def test_messages_that_are_not_read_hold_up_no_signal(tag, tmp_path):
         os.close(reading)
 
 
-def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_a_rank_is_not_up_leaves_no_file(background, tmp_path, number):
     run = background(*SWEEP, "-N", "0", env=held(tmp_path, 1, "start-up"))
     pids = run.wait_for_workers(2)
     run.signal(pids[1], signal.SIGSTOP)
     wait_until(run.journal_path.exists, "the journal is created")
-    run.signal(run.process.pid, signal.SIGTERM)
+    run.signal(run.process.pid, number)
     run.finish(SOON_S, code=130)
     assert not run.journal_path.exists()
 

@@ -13,13 +13,17 @@ from places import REPOSITORY
 
 SOURCE = REPOSITORY / "src" / "cclmark"
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
+pytestmark = pytest.mark.xdist_group("architecture")  # a process parses each file once
 PACKAGES = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
 ROOMS = sorted(path.parent.name for path in SOURCE.glob("kinds/*/__init__.py"))
 
 
 class Imports(NamedTuple):
-    """What a file imports: in all, those of functions and of type checks too; and at once."""
+    """What a file imports: in all, those of functions and of type checks too, modules with names
+    and modules alone; and at once.
+    """
 
+    named: list[tuple[str, str]]
     modules: set[str]
     at_once: list[str]
 
@@ -34,11 +38,16 @@ def names_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
 
 
 @cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imports_in(path: Path) -> Imports:
-    tree = ast.parse(path.read_text())
+    tree = tree_of(path)
+    named = [*names_in(ast.walk(tree))]
     modules = {
-        f"cclmark.{name}" if module == "cclmark" and name else module
-        for module, name in names_in(ast.walk(tree))
+        f"cclmark.{name}" if module == "cclmark" and name else module for module, name in named
     }
     at_once = [
         one
@@ -46,7 +55,7 @@ def imports_in(path: Path) -> Imports:
         for one in (module, f"{module}.{name}")
         if module.startswith("cclmark")
     ]
-    return Imports(modules, at_once)
+    return Imports(named, modules, at_once)
 
 
 def imports_of(package: str) -> set[str]:
@@ -93,7 +102,7 @@ def module_graph() -> dict[str, set[str]]:
     names = {".".join(parts[path]).removesuffix(".__init__"): path for path in paths}
     graph = {}
     for name, path in names.items():
-        inner = names_in(ast.walk(ast.parse(path.read_text())))
+        inner = imports_in(path).named
         found = {it if (it := f"{module}.{one}") in names else module for module, one in inner}
         graph[name] = found & {*names}
     return graph
@@ -109,7 +118,7 @@ def test_no_module_imports_itself_through_others():
 
 def listed_in(package: str, words: str) -> set[str]:
     """What the docstring of a package lists after ``words``, up to the next stop or remark."""
-    tree = ast.parse((SOURCE / package / "__init__.py").read_text())
+    tree = tree_of(SOURCE / package / "__init__.py")
     text = " ".join((ast.get_docstring(tree) or "").split())
     [found] = re.findall(rf"{words}: ([^.;]*)[.;]", text)
     names = re.sub(r"\([^)]*\)", "", found).replace(" ", "").split(",")
@@ -219,8 +228,7 @@ def test_standard_output_is_written_in_one_way():
         f"{path}:{node.lineno}"
         for path in SOURCE.parent.rglob("*.py")
         if path.parent.name != "rank"  # ranks, whose standard output is no user's
-        and "print(" in path.read_text()  # else not worth parsing
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"
@@ -245,10 +253,9 @@ LATE = {
 def late_imports(path: Path) -> set[str]:
     """What functions of a module import, without optional packages."""
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    tree = ast.parse(path.read_text())
     found = {
         module
-        for one in ast.walk(tree)
+        for one in ast.walk(tree_of(path))
         if isinstance(one, functions)
         for module, _ in names_in(ast.walk(one))
     }

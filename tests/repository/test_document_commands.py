@@ -1,4 +1,4 @@
-"""The program accepts every command line of the documents, and every link leads somewhere."""
+"""The program accepts every command line of the documents."""
 
 import re
 import shlex
@@ -14,8 +14,6 @@ from places import H200X4, PAGES, REPOSITORY
 
 FENCE = re.compile(r"^ *(`{3,})(\w*)[^\n]*\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`([^`\n]+)`")
-LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
-HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 SHELLS = ("sh", "bash", "console", "text")
 # Where one command of a line ends.
 ENDS = {"|", "||", "&", "&&", ";", ">", ">>", "<", "(", ")", "2>", "2>&1"}
@@ -148,48 +146,6 @@ def test_mistakes_are_found():
     ):
         mistake = mistake_in(line.split(), is_mentioned=False)
         assert words in mistake.replace("parameter", "argument")
-
-
-def anchors_of(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
-    anchors: set[str] = set()
-    for heading in HEADING.findall(FENCE.sub("", page.read_text())):
-        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
-        plain = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
-        number = next(
-            n for n in range(len(anchors) + 1) if (f"{plain}-{n}" if n else plain) not in anchors
-        )
-        anchors.add(f"{plain}-{number}" if number else plain)
-    return anchors
-
-
-def broken_links(page: Path) -> list[str]:
-    """The links of a page to files, directories and headings that are not there."""
-    broken = []
-    for link in LINK.findall(FENCE.sub("", page.read_text())):
-        if re.match(r"[a-z]+:", link):
-            continue
-        path, _, anchor = link.partition("#")
-        there = (page.parent / path).resolve() if path else page
-        is_page = there.suffix == ".md" and there.is_file()
-        if not there.exists() or (anchor and (not is_page or anchor not in anchors_of(there))):
-            broken.append(link)
-    return broken
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_link_leads_somewhere(page):
-    assert broken_links(page) == []
-
-
-def test_links_to_nothing_are_found(tmp_path):
-    (tmp_path / "other.md").write_text("# It's `all_reduce -h`, and more\n\n## Twice\n\n## Twice\n")
-    page = tmp_path / "page.md"
-    good = ("other.md", "other.md#its-all_reduce--h-and-more", "other.md#twice-1", "#here", ".")
-    bad = ("none.md", "other.md#twice-2", "#there", ".#x")
-    text = "".join(f"[words\nof it]({link}) " for link in (*good, *bad, "https://x.org/none"))
-    page.write_text(f"# Here\n\n{text}\n\n```sh\n[a](none.md)\n```\n")
-    assert broken_links(page) == [*bad]
 
 
 #: hccl_test's own list (its --help, CANN 8), in its order.

@@ -101,7 +101,7 @@ DOTTED = re.compile(
     rf"(?<![\w./`])((?:{'|'.join([*PACKAGES, *_GONE, *ROOMS])})(?:\.\w+)+)(?![\w/])"
 )
 IMPORT = re.compile(r"^ *from (cclmark[\w.]*) import \(?([\w, ]+)\)?$", re.MULTILINE)
-# What a page creates, in the sections that test_add_a_*.py apply.
+# What a page creates, in the sections that test_extensions.py applies.
 CREATED = re.compile(r"^## \d\. .*?`(src/[^`]+)`$", re.MULTILINE)
 
 

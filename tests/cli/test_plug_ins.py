@@ -1,18 +1,28 @@
-"""Plug-ins of others beside cclmark's own: a fake NCCL loads cclmark's, which loads a fake one.
+"""cclmark's plug-in in a fake NCCL, also beside plug-ins of others, which it loads as NCCL does.
 
-``scenarios/plug_ins.txt`` has the plug-ins that cannot be used, and those beside ``--explain``.
+``scenarios/explain.txt`` has what ran and the connections, ``tuner.txt`` tables of tuners, and
+``plug_ins.txt`` the plug-ins that cannot be used, and those beside ``--explain``.
 """
 
 import re
 
 import pytest
-from test_explain import EAGER, VERSIONS
 
 from cclmark.explain.plugin_log import plugin_path, read_plugin_log
+from commands import wait_until
 
+EAGER = (
+    *("-g", "2", "-b", "1K", "-e", "4M", "-f", "64", "-n", "1", "-w", "0", "-c", "0"),
+    *("--timing", "throughput", "--placement", "out-of-place"),
+)
 GROUP, COLLECTIVE, KERNEL, ALL = 1, 2, 64, 0xFFFF
 BEFORE_PROFILERS = 22100
 OLDER, NEWER = 22700, 22809
+#: Versions of NCCL, each with other interfaces of profilers and tuners.
+INTERFACES = [
+    *((BEFORE_PROFILERS, 0, 2), (22300, 1, 3), (22400, 2, 4), (OLDER, 4, 4), (NEWER, 5, 5)),
+    *((22902, 6, 5), (23102, 7, 6)),
+]
 # One type, a type whose parent is ignored, and none. What is left out by a mask does not depend on
 # the interface.
 MASKS = [(OLDER, KERNEL, GROUP), (OLDER, ALL, COLLECTIVE), (NEWER, 0, 0)]
@@ -88,19 +98,17 @@ def chosen(log):
     return [(one.algorithm, one.protocol) for one in log.events if one.kind == "collective"]
 
 
-# One version for each interface of profilers; that of tuners has a test below.
-@pytest.mark.parametrize("version", [BEFORE_PROFILERS, 22300, 22700, 22809, 22902, 23102])
-def test_the_other_one_receives_what_it_receives_alone(bench, version):
+@pytest.mark.parametrize(("version", "profiler", "tuner"), INTERFACES)
+def test_the_other_one_receives_what_it_receives_alone(bench, version, profiler, tuner):
     both, logs = bench.chained(version=version, CCLMARK_PLUGIN_EVENTS="steps")
     shown = bench.shown() if version > BEFORE_PROFILERS else ""
     assert_same(bench.alone(version=version), both)
-    profiler, tuner = VERSIONS.get(version, (0, 2))
     assert tuner < 6 or "chunk" in both[0]
     for log in logs:
         called = {one.kind: (one.interface_version, one.reason) for one in log.other_plugins}
         assert called["tuner"] == (tuner, "")
         assert log.interface_version == profiler
-        assert log.dropped == 0
+        assert (log.dropped, log.incomplete) == (0, 0)
         if profiler:
             assert called["profiler"] == (profiler, "")
             assert len(chosen(log)) >= 3
@@ -155,3 +163,31 @@ def test_names_are_searched_as_nccl_does(bench, tmp_path):
     both, logs = bench.own(NCCL_NET_PLUGIN=bench.other, LD_PRELOAD=bench.other)
     assert "decide" in both[0]
     assert [one.kind for one in logs[0].other_plugins] == ["profiler", "tuner"]
+
+
+def test_a_rank_that_dies_while_explaining_leaves_the_results(background, fake_cuda):
+    env = fake_cuda.env(CCLMARK_FAKE_NCCL_ENQUEUE_US="400000")
+    run = background("all_reduce", *EAGER, "--explain", env=env)
+    first = set(run.wait_for_ranks())
+    wait_until(lambda: len(set(run.workers()) - first) == 2 or run.ended(), "there are new ranks")
+    run.wait_for_phase(1, "explaining")
+    run.signal(max(set(run.workers()) - first), 9)
+    ended = run.finish(code=4)
+    assert [result.status for result in ended.journal.results] == ["ok"] * 3
+    assert re.search("[1-9] of 3 cases are not explained: rank 1 ", ended.err)
+    assert "all_reduce" in ended.out
+
+
+def test_channels_and_their_times_on_request(cclmark, fake_cuda, tmp_path):
+    """Logged by the plug-in in a program, here cclmark, which does not know of it."""
+    names = dict.fromkeys(("NCCL_PROFILER_PLUGIN", "NCCL_TUNER_PLUGIN"), str(plugin_path()))
+    names |= {"CCLMARK_PLUGIN_LOG": str(tmp_path / "log"), "CCLMARK_PLUGIN_EVENTS": "steps"}
+    cclmark("all_reduce", *EAGER, env=fake_cuda.env(**names))
+    path, _ = sorted(tmp_path.glob("log-*.cclmlog"))
+    events = read_plugin_log(path).events
+    kernel = next(one for one in events if one.kind == "kernel channel")
+    assert kernel.device_ns == 1000
+    states = [one for one in events if one.kind == "state" and one.parent == kernel.number]
+    assert [(one.sequence, one.device_ns) for one in states] == [(22, 5000)]
+    (parent,) = [one for one in events if one.number == kernel.parent]
+    assert parent.kind == "collective"
