@@ -17,8 +17,8 @@ supervision does not distinguish them; ``follower.py`` executes orders of the fi
 sends the status of its ranks every half second. ``ranks.py`` starts ranks, ``debugging.py`` those
 under a debugger, and collects the stacks of unresponsive ones; under a launcher a rank is the child
 of its process and inherits its way to the mpirun or srun. Where MPI is measured without a launcher,
-the agent starts them by an mpirun. Diagnosis: ``diagnosis.py`` (culprit first; ranks by phase,
-batch and operations), ``ras.py`` (NCCL's).
+or needs new ranks below one, an mpirun of the first process starts the ranks of all processes.
+Diagnosis: ``diagnosis.py`` (culprit first; ranks by phase and operations), ``ras.py`` (NCCL's).
 
 Start with ``request.py`` and ``attempt.py``.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import select
@@ -30,7 +31,8 @@ _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
 # Variables of an outer launcher, below which an mpirun of this process starts ranks of its own.
 _OTHER_LAUNCHERS = (
     *("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "PMI2_", "MPI_LOCAL", "PALS_", "FLUX_"),
-    *("OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_UNIVERSE_SIZE", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"),
+    *("OMPI_MCA_ess", "OMPI_UNIVERSE_SIZE", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"),
+    *(f"OMPI_MCA_orte_{one}" for one in ("app_num", "ess_", "hnp_", "jobfam_", "local_", "num_")),
 )
 _SETTINGS = ("PMIX_MCA_",)
 _GRACE_S = 3.0
@@ -52,16 +54,15 @@ _STARTER = (
 class MpiStart:
     """How an mpirun starts ranks.
 
-    ``mpirun``: the program, empty where the first process starts it for this one's ranks too.
-    ``ranks``: of all processes. ``files``: ``FIRST=PATH`` for each process: the file with the jobs
-    of its ranks, from that one on. ``hosts``: the ranks of each host by its name. All are empty for
-    the ranks of this process alone.
+    ``mpirun``: empty where the first process starts it for all. ``ranks``: of all processes.
+    ``files``: ``FIRST=PATH`` of each, the jobs of its ranks from that one on. ``hosts``: the number
+    of ranks of each by name. All three are empty for the ranks of this process alone.
     """
 
     mpirun: str
     ranks: int = 0
     files: Sequence[str] = ()
-    hosts: Mapping[str, range] = field(default_factory=dict)
+    hosts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -110,10 +111,9 @@ class MpiRank(RankProcess):
 class MpiRanks:
     """The ranks of this process under an mpirun, for runs that measure MPI.
 
-    The mpirun of the first process starts those of all. It receives only the command line of a
-    rank. Each rank opens its job and the shared memory through the open files of its process, so
-    that no secret appears in an environment or an argument, and no file is left behind in a
-    directory.
+    The mpirun of the first process starts those of all, and receives only the command line of a
+    rank. Each rank opens its job and the shared memory through the open files of its process: no
+    secret appears in an environment or an argument, and no file is left behind in a directory.
     """
 
     def __init__(self, jobs: list[Job], jobs_fd: int, start: MpiStart) -> None:
@@ -121,13 +121,14 @@ class MpiRanks:
         self._program = start.mpirun
         self._output = os.memfd_create("cclmark-mpirun")
         self._segments: set[str] = set()
-        self._noted = False
+        self._noted: set[tuple[int, str, int]] = set()
         self._ended = False
+        self._ended_s = math.inf
         self._said_bytes: int | None = None
         self._first_gone: MpiRank | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._hosts, self._elsewhere = start.hosts, dict[tuple[str, int], int]()
-        hosts = ",".join(f"{name}:{len(ranks)}" for name, ranks in start.hosts.items())
+        self._hosts, self._by_pid = start.hosts, dict[tuple[str, int], int]()
+        hosts = ",".join(f"{name}:{number}" for name, number in start.hosts.items())
         own = _environment_of(environment())
         # Ranks below the mpirun of another process have that one's environment, or of an ssh.
         jobs_of_all = JobsFile(jobs, {} if start.mpirun else own)
@@ -198,68 +199,77 @@ class MpiRanks:
         for descriptor in by_descriptor:
             os.close(descriptor)
 
-    def note_segments_of(self, ccl: str) -> None:
-        """Records the shared-memory files of ranks that measure with ``ccl``, once with MPI."""
-        if ccl == "mpi" and not self._noted:
-            self._noted = True
+    def note_phase(self, rank: int, phase: str) -> None:
+        """Records the shared-memory files of all ranks when one enters a phase for the first time.
+
+        Each second while a communicator is created: after the end of a rank nothing tells of them.
+        """
+        since = int(time.monotonic()) if phase == "communicator creation" else 0
+        if (rank, phase, since) not in self._noted:
+            self._noted.add((rank, phase, since))
             self._note_segments()
 
     def _note_segments(self) -> None:
-        """Records the shared-memory files that the ranks have mapped."""
-        for rank in self.ranks:
+        for rank in (one for one in self.ranks if one.remains()):
             with contextlib.suppress(OSError):
-                maps = Path(f"/proc/{rank.number or 'none'}/maps").read_text(
-                    encoding="utf-8", errors="replace"
-                )
+                maps = Path(f"/proc/{rank.number}/maps").read_text("utf-8", errors="replace")
                 self._segments.update(_SEGMENT.findall(maps))
 
+    def _code(self) -> int | None:
+        return self._process.poll() if self._process is not None else None
+
     def status_of(self, rank: MpiRank) -> int | None:
-        """The exit status of a rank, after a failure only of the first rank to exit, if known."""
-        code = self._process.poll() if self._process is not None else None
-        if not code:
+        """The exit status of a rank, after a failure only of the one that failed, if known."""
+        code = self._code()
+        if code is None or (code == 0 and not self._hosts):
             return code
-        first, status = self.failed()
-        return code if first < 0 else status if first == rank.rank else None
+        failed, status = self.failed()
+        if failed < 0:
+            return None if self._hosts else code
+        return status if failed == rank.rank else None
 
     def failed(self) -> tuple[int, int]:
         """The rank whose end made the mpirun fail, and its exit status; (-1, 0) if unknown.
 
-        On this host it is the first that exited, otherwise the one that the mpirun names.
+        Of several processes it is the one that the mpirun names, of one the first that exited.
         """
-        code = self._process.poll() if self._process is not None else None
-        if not code:
+        if not (code := self._code()):
             return -1, 0
-        said = self.said()
+        said, first = self.said(), self._first_gone
         killed, exited = _SIGNAL.search(said), _EXIT_CODE.search(said)
         status = -int(killed[1]) if killed else int(exited[1]) if exited else code
-        named = self._named_in(said)
-        if named not in (-1, *(rank.rank for rank in self.ranks)):
-            return named, status
-        return (self._first_gone.rank, status) if self._first_gone is not None else (-1, 0)
+        named = self._named_in(said) if self._hosts else -1
+        if first is not None and (not self._hosts or named in [rank.rank for rank in self.ranks]):
+            named = first.rank
+        return (named, status) if named >= 0 else (-1, 0)
+
+    def lost(self) -> str:
+        """How an mpirun with ranks of several processes ended without naming one, a moment ago."""
+        code, now_s = self._code(), time.monotonic()
+        if code is None or not self._hosts or self.failed()[0] >= 0:
+            return ""
+        self._ended_s = min(self._ended_s, now_s)  # last messages of ranks may be in transit
+        ended = f"{self._program} ended with status {code}, and names no rank"
+        return ended if now_s > self._ended_s + _GRACE_S else ""
 
     def found(self, rank: int, host: str, pid: int) -> None:
         """Records the pid of a rank, possibly of another process on ``host``."""
-        self._elsewhere[host, pid] = rank
+        self._by_pid[host, pid] = rank
         for one in self.ranks:
             if one.rank == rank:
                 one.found(pid)
 
     def _named_in(self, said: str) -> int:
-        """The rank that an mpirun reports, -1 for none: by its number, or by its pid and host.
-
-        A rank that ended before its pid was known counts as the first one of its host.
-        """
+        """The rank that an mpirun reports, -1 for none: by its number, or by its pid and host."""
         if (by_number := _RANK.search(said)) is not None:
             return int(by_number[1] or by_number[2])
-        if (by_pid := _PID.search(said)) is None or by_pid[2] not in self._hosts:
-            return -1
-        first = self._hosts[by_pid[2]].start
-        return self._elsewhere.get((by_pid[2], int(by_pid[1])), first)
+        by_pid = _PID.search(said)
+        return -1 if by_pid is None else self._by_pid.get((by_pid[2], int(by_pid[1])), -1)
 
     def end(self) -> None:
         """Ends the mpirun and its ranks, once, and removes the shared memory that they leave."""
         process = self._process
-        if self._ended or (process is not None and process.poll() == 0):
+        if self._ended or self._code() == 0:
             return
         self._ended = True
         self._said_bytes = os.fstat(self._output).st_size
@@ -272,10 +282,9 @@ class MpiRanks:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
         for rank in self.ranks:
-            # The pid of a rank that exited earlier may have been reused.
-            if rank.number and _is_rank(rank.number):
+            if rank.handle >= 0:  # the pid of a rank that exited earlier may have been reused
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(rank.number, signal.SIGKILL)
+                    signal.pidfd_send_signal(rank.handle, signal.SIGKILL)
         # An MPI leaves its shared memory behind if its ranks are killed.
         for name in self._segments:
             with contextlib.suppress(OSError):
@@ -359,7 +368,7 @@ class LocalAgent:
         self._board = None
 
     def start(self, jobs: Sequence[Job]) -> None:
-        """Starts the ranks, all of which die with this process."""
+        """Starts the ranks, or offers their jobs to an mpirun. They die with what starts them."""
         first = jobs[0]
         self._board = Board(self.memory.board_fd, first.ranks)
         self._stack_files = {job.rank: os.memfd_create("cclmark-stack") for job in jobs}
@@ -406,6 +415,8 @@ class LocalAgent:
     def _look(self, rank: RankProcess, closely: bool) -> RankStatus:
         assert self._board is not None
         status = self._board.read(rank.rank)
+        if self.mpi is not None:
+            self.mpi.note_phase(rank.rank, status.phase)
         now_s = time.monotonic()
         counts = status.operations
         has_end = status.deadline_s > 0

@@ -547,7 +547,6 @@ class Attempt:
                 own = [rank.pid for rank in self._coordinator.own.ranks]
                 self._ras.begin(self._messages.libraries(), own)
             if (first := self._ranks.rank_statuses.get(0)) is not None:
-                self._note_segments(first)
                 self._listener.progress(first)
             if self._has_failed():
                 self._ranks.await_own_signal()
@@ -580,12 +579,6 @@ class Attempt:
             self._listener.notice(
                 "another cclmark run is active on this host: the results of both runs are disturbed"
             )
-
-    def _note_segments(self, first: RankStatus) -> None:
-        """Has the shared-memory segments recorded when rank 0 begins to measure with MPI."""
-        mpi, items = self._coordinator.own.mpi, self._request.items
-        if mpi is not None and first.phase == "warm-up" and 0 <= first.case_index < len(items):
-            mpi.note_segments_of(items[first.case_index].ccl)
 
     def _has_failed(self) -> bool:
         return bool(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,6 @@ from cclmark.base.errors import (
     RankError,
     UsageError,
 )
-from cclmark.base.grouping import by_key
 from cclmark.base.signals import deferred, raise_if_ended
 from cclmark.base.standard_error import tell
 from cclmark.base.version import VERSION
@@ -230,7 +230,7 @@ class Coordinator:
         self.remote[message.rank - 1].hear(message)
 
     def lost(self, cut_s: float = CUT_S) -> str:
-        """The process that is lost and the reason, empty while none is; cached for a moment.
+        """The process, or mpirun, that is lost and the reason; empty while none is. Cached briefly.
 
         A process that died takes precedence over processes that a signal ended. ``cut_s``: the time
         for which its connection must have been broken.
@@ -240,6 +240,8 @@ class Coordinator:
             self._lost_looked_s = now_s
             by_cause = sorted(self.present, key=lambda agent: agent.interrupted_by is not None)
             self._lost = next(filter(None, (agent.lost(cut_s) for agent in by_cause)), "")
+            if not self._lost and self.own.mpi is not None:
+                self._lost = self.own.mpi.lost()
         return self._lost
 
     def start_by(self, mpirun: str) -> None:
@@ -247,17 +249,12 @@ class Coordinator:
         start = MpiStart(mpirun) if mpirun else None
         if mpirun and self.remote:
             joins = [self.joins[process] for process in self.process_of_rank]
-            of_host = by_key((join.host.machine.hostname, rank) for rank, join in enumerate(joins))
             files = {
-                f"/proc/{join.pid}/fd/{join.memory.jobs_fd}": rank
+                join.rank: f"{rank}=/proc/{join.pid}/fd/{join.memory.jobs_fd}"
                 for rank, join in reversed([*enumerate(joins)])
             }
-            start = MpiStart(
-                mpirun,
-                len(joins),
-                [f"{first}={path}" for path, first in files.items()],
-                {name: range(ranks[0], ranks[-1] + 1) for name, ranks in of_host.items()},
-            )
+            hosts = Counter(join.host.machine.hostname for join in joins)
+            start = MpiStart(mpirun, len(joins), [*files.values()], hosts)
         self.own.start_by(start)
         for agent in self.remote:
             agent.by_mpirun = bool(mpirun)

@@ -19,6 +19,7 @@ from cclmark.journal.schema import Settings
 from cclmark.journal.setting_values import read_configuration_files
 from cclmark.journal.summaries import usual_clock
 from cclmark.launch.coordinator import Coordinator
+from cclmark.launch.debugging import debugged
 from cclmark.launch.devices import indicated_vendor
 from cclmark.launch.placement import SRUN, find_placement, is_primary, launching_program
 from cclmark.launch.request import Request
@@ -157,18 +158,24 @@ def with_new_ranks(command: str, request: Request) -> Request:
     coordinator = request.coordinator
     if not request.starts_ranks_once or coordinator is None:
         return request
-    mpirun = mpirun_of(coordinator, command).path
-    if mpirun and (beside := Path(mpirun).with_name("mpirun")).is_file():
-        mpirun = str(beside)  # what runs is a part of it: prterun, mpiexec.hydra
+    named = locate.MPIRUN in os.environ
+    mpirun = Path(locate.find_mpirun().path if named else mpirun_of(coordinator, command).path)
+    if mpirun.name and (beside := mpirun.with_name("mpirun")).is_file():
+        mpirun = beside  # what runs is a part of it: prterun, mpiexec.hydra
     hosts = coordinator.host_of_rank
-    if mpirun and hosts == sorted(hosts):
-        return replace(request, mpirun=mpirun)
-    why = (
-        "the ranks of a host do not follow one another: start them host after host (Open MPI: "
-        "--map-by slot; MPICH: -ppn)"
-        if mpirun
-        else "no mpirun is installed (CCLMARK_MPIRUN=FILE names it)"
-    )
+    if not mpirun.is_file():
+        why = "none is installed (CCLMARK_MPIRUN=FILE names it)"
+    elif hosts != sorted(hosts):
+        why = (
+            "the ranks of a host do not follow one another: start them host after host (mpirun "
+            "--map-by slot, -ppn; srun -m block)"
+        )
+    elif any("#" in one.machine.hostname for one in coordinator.hosts):
+        why = "hosts have equal names, by which it cannot reach them"
+    elif debugged().ranks:
+        why = "no debugger can be named for them: use cclmark all_reduce --debug-rank"
+    else:
+        return replace(request, mpirun=str(mpirun))
     raise UsageError(f"{command} starts new ranks of MPI for each variant by an mpirun, but {why}")
 
 

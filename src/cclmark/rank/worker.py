@@ -38,6 +38,7 @@ _JOBS_S = 30.0  # for the jobs of ranks that an mpirun starts before their proce
 _POLL_S = 0.02
 _TRACE_LINGER_MS = 120_000  # a trace may have 100 MB
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")  # set by mpiruns
+_OF_MPIRUNS = ("OMPI_", "PMI", "PRTE_", "MPI_", "MPIR_", "HYD")
 
 
 def _opened(runtime: str, index: int) -> engine.Device:
@@ -200,8 +201,11 @@ def _job_in(files: Sequence[str]) -> Job:
     found = _jobs_in(path)
     if found.environment and "=" in files[0]:
         own = [sys.executable, "-m", "cclmark.rank_process", path]
-        os.execve(own[0], own, {**os.environ, **found.environment})
-    job = next(one for one in found.jobs if one.debugger or one.rank == numbers[0])
+        given = {name: text for name, text in os.environ.items() if name.startswith(_OF_MPIRUNS)}
+        os.execve(own[0], own, {**given, **found.environment})
+    job = next((one for one in found.jobs if one.debugger or one.rank == numbers[0]), None)
+    if job is None:
+        raise OSError(f"{path} has none for rank {numbers[0]}")
     os.sched_setaffinity(0, os.sched_getaffinity(job.parent_pid))
     opened = f"/proc/{job.parent_pid}/fd"
     job.rank_group_fd = os.open(f"{opened}/{job.rank_group_fd}", os.O_RDWR)

@@ -297,10 +297,7 @@ class RankStatus(msgspec.Struct):
 
 
 class JobsFile(msgspec.Struct):
-    """What ranks below an mpirun read: their jobs, and the variables of their process.
-
-    ``environment``: empty where they have inherited it.
-    """
+    """What ranks below an mpirun read: their jobs, and variables that they do not inherit."""
 
     jobs: list[Job]
     environment: dict[str, str] = {}

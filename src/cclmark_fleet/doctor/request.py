@@ -15,7 +15,7 @@ from cclmark.base.printable import plain, printable
 from cclmark.base.version import VERSION
 from cclmark.document.insight_words import amount, listed
 from cclmark.journal.schema import Header, HostDescription, settings_without_sweep
-from cclmark.launch.placement import find_placement
+from cclmark.launch.placement import find_placement, is_primary
 from cclmark.launch.request import Outcome
 from cclmark.recording.caller import caller, notice
 from cclmark.recording.joining import run_with_reports
@@ -61,11 +61,16 @@ def examine_hosts(flags: DoctorFlags) -> Recorded:
     began_s = time.monotonic()
     checks = _chosen(flags)
     interval_s = flags.watch_s or _USUAL_S
+    if flags.measure and find_placement(os.environ) is not None:
+        raise UsageError("--measure starts ranks itself: run it on one host, without a launcher")
+    files = [*flags.recorded, *flags.more]
     if flags.dry_run:
-        print_lines(_planned_lines(flags, checks, interval_s))
+        for path in files:
+            read_recorded(path)
+        if is_primary(os.environ):
+            print_lines(_planned_lines(flags, checks, interval_s))
         return Recorded(EXIT_OK, Outcome(EXIT_OK))
     if flags.recorded:
-        files = [*flags.recorded, *flags.more]
         names = [path.name.partition(".")[0] or path.name for path in files]
         results = [
             _judged(place, path, _apart(names, place), checks) for place, path in enumerate(files)
@@ -84,8 +89,6 @@ def examine_hosts(flags: DoctorFlags) -> Recorded:
         hosts = [host for host, _ in reports]
         return _recorded(flags, results, began_s, hosts if len(hosts) > 1 else ())
 
-    if flags.measure and find_placement(os.environ) is not None:
-        raise UsageError("--measure starts ranks itself: run it on one host, without a launcher")
     return run_with_reports(report, flags.timeout_s, run)
 
 
@@ -99,11 +102,14 @@ def _planned_lines(flags: DoctorFlags, checks: Sequence[HostCheck], interval_s: 
     counters = sum(one.counters for one in checks)
     if counters and not flags.recorded:
         lines.append(
-            f"{amount(counters, 'check')} of counters, which are read twice in {interval_s:g} s "
-            "(--watch); the rest takes as long as the tools of the host, usually a few seconds"
+            f"{amount(counters, 'check')} of counters, which are read twice, {interval_s:g} s "
+            "apart (--watch); the rest takes as long as the tools of the host, usually seconds"
         )
     if flags.measure:
-        lines.append("then copies of all pairs, and an all_reduce for each variable objected to")
+        lines.append(
+            "--measure then runs copies between all devices, and an all_reduce with and without "
+            "each variable that a check objects to"
+        )
     return lines
 
 

@@ -702,11 +702,14 @@ def _text_of(header: Header, assembled: Assembled, footer: Footer, exporter: Exp
 def _planned_lines(request: ProfileRequest) -> list[str]:
     """What would start, or be read. Raises MissingError if the plug-in is not installed."""
     if not request.command:
-        return [f"reads the logs in {request.logs}"]
-    given = environment_of(request, str((request.logs or Path("PRIVATE-DIRECTORY")) / "log"), {})
+        return [f"Reads the logs in {request.logs}."]
+    prefix = str((request.logs or Path("PRIVATE-DIRECTORY")) / "log")
+    given = environment_of(request, prefix, os.environ).items() - os.environ.items()
+    if shutil.which(request.command[0]) is None:
+        raise MissingError(f"{request.command[0]}: no such program")
     return [
-        f"starts {shlex.join(request.command)}, and reports when it has ended; with",
-        *(f"  {name}={text}" for name, text in given.items()),
+        f"Starts {shlex.join(request.command)} with these variables:",
+        *(f"  {name}={text}" for name, text in sorted(given)),
     ]
 
 

@@ -122,7 +122,8 @@ def _write_each(found: Sequence[_Read | _Unread], directory: Path | None) -> int
         else:
             _say(f"{one.name}: text before the first run")
     if unread:
-        _say(f"{len(unread)} of {counted(len(found), 'run')} cannot be imported, see above")
+        runs = sum(one in unread or isinstance(one, _Read) for one in found)
+        _say(f"{len(unread)} of {counted(runs, 'run')} cannot be imported, see above")
     return EXIT_USAGE if unread else EXIT_OK
 
 

@@ -286,7 +286,7 @@ def _slug(name: str) -> str:
 
 
 class SuiteProgress:
-    """Shows the line while a command runs, without a terminal a new one every 20 seconds."""
+    """Shows the line while a command runs, without a terminal a new one from time to time."""
 
     def __init__(self, stream: TextIO, *, hidden: bool) -> None:
         """``hidden``: the terminal shows other output."""
