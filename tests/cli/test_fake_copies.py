@@ -26,7 +26,7 @@ def test_launches_bound_the_time_of_copies_that_are_not_held(cclmark, copy_us) -
         assert "launches are at most" in run.out
         assert "≥: a bound" in run.out
         table = run.out.partition("all matrices in a line each")[2]
-        assert re.search(r"\n  Unidirectional .+ ≥\S+ GB/s +≥\S+ \(DEV0, DEV1\)", table)
+        assert re.search(r"\n  Unidirectional, .+ ≥\S+ GB/s +≥\S+ \(DEV0, DEV1\)", table)
 
 
 # What a vendor's program prints of the first three of its devices, and the limits of links from

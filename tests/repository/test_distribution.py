@@ -9,7 +9,7 @@ from packaging.requirements import Requirement
 PARTS = ("fleet", "importers", "planning", "programs", "serve", "training")
 CCLMARK = metadata.distribution("cclmark")
 PACKAGES = {"cclmark", *(f"cclmark_{part}" for part in PARTS)}
-SUFFIXES = {".css", ".j2", ".js", ".py", ".pyi", ".toml", ".typed"}
+SUFFIXES = {".css", ".j2", ".js", ".py", ".pyi", ".toml", ".txt", ".typed"}
 MOST_MB = 60
 
 

@@ -57,7 +57,9 @@ def test_what_cannot_be_served(cclmark, place, tmp_path):
     """A history, an address, without a package, and with tokens that are none."""
     text = "no database, but a text that is long enough to be read as one. "
     (tmp_path / "notes.txt").write_text(text * 20)
-    (tmp_path / "uvicorn.py").write_text("raise ModuleNotFoundError('no', name='uvicorn')")
+    (tmp_path / "without").mkdir()  # Python also searches the directory in which it starts
+    lacking = tmp_path / "without" / "uvicorn.py"
+    lacking.write_text("raise ModuleNotFoundError('no', name='uvicorn')")
     for name, mode, content in (("seen", 0o640, b"0123456789abcdef"), ("odd", 0o600, b"\xff" * 20)):
         (tmp_path / name).write_bytes(content)
         (tmp_path / name).chmod(mode)
