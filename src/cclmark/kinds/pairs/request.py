@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cclmark.base.errors import UsageError
+from cclmark.base.errors import MissingError, UsageError
 from cclmark.document.report_kind import View
 from cclmark.kinds.collective.request import instead_of_mpi, libraries_of_pairs
 from cclmark.kinds.pairs.command import PairFlags
@@ -44,7 +44,7 @@ def _measure(flags: PairFlags, coordinator: Coordinator) -> Recorded:
     devices = coordinator.devices
     number = len(devices.indices)
     if number < 2:
-        raise UsageError(
+        raise (UsageError if flags.count or flags.devices else MissingError)(
             f"a pair requires two devices, but there is only {number}: see --devices and -g; "
             "cclmark p2p measures the copies of one device"
         )
