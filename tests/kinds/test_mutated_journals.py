@@ -18,6 +18,8 @@ from cclmark.recording.resuming import Repetition
 from cclmark_programs.replay.program_step import ranks_of, step_of
 from places import TESTS
 
+pytestmark = pytest.mark.simulated
+
 # Written by runs on two ranks of the host or with the fakes, or, for kinds that need torch, from
 # results as such runs have them; shortened.
 JOURNALS = {path.stem: path for path in sorted((TESTS / "journals").iterdir())}

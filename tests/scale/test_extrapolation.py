@@ -62,6 +62,7 @@ def test_a_prediction_is_reproducible():
     assert (forecast(*arguments).quantiles == forecast(*arguments).quantiles).all()
 
 
+@pytest.mark.simulated
 def test_intervals_hold_the_times_of_other_machines_of_the_same_model():
     """Machines drawn from the models; each run differs by 3 %, each size by 1 %."""
     chance = np.random.default_rng(7)

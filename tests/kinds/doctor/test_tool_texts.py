@@ -5,6 +5,7 @@ The outputs are in ``tool_texts.toml``.
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import toml
@@ -109,6 +110,7 @@ def test_no_damage_raises(data):
     parser(data.draw(damaged(TEXTS[name])))
 
 
+@pytest.mark.simulated
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_every_check_ends_in_a_state_on_damaged_hosts(data):
