@@ -60,7 +60,7 @@ def on_fakes(on_both, fake_cuda):
 
 
 def variants_of(trials):
-    """The variants by round; a set of variables has ranks of its own in each."""
+    """The variants and rounds: new ranks start for each of them."""
     return {(one.variant.describe(), one.round) for one in trials}
 
 

@@ -28,7 +28,7 @@ from cclmark.rendezvous.messages import Described, Job, JobsFile, Memory, RankSt
 
 _MOST_TEXT = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
-# Variables of an outer launcher, below which an mpirun of this process starts ranks of its own.
+# Variables of an outer launcher, which a nested mpirun must not inherit.
 _OTHER_LAUNCHERS = (
     *("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "PMI2_", "MPI_LOCAL", "PALS_", "FLUX_"),
     *("OMPI_MCA_ess", "OMPI_UNIVERSE_SIZE", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"),
@@ -202,7 +202,7 @@ class MpiRanks:
     def note_phase(self, rank: int, phase: str) -> None:
         """Records the shared-memory files of all ranks when one enters a phase for the first time.
 
-        Each second while a communicator is created: after the end of a rank nothing tells of them.
+        Repeats this every second while a communicator is created. A rank that exited has no maps.
         """
         since = int(time.monotonic()) if phase == "communicator creation" else 0
         if (rank, phase, since) not in self._noted:
@@ -244,7 +244,7 @@ class MpiRanks:
         return (named, status) if named >= 0 else (-1, 0)
 
     def lost(self) -> str:
-        """How an mpirun with ranks of several processes ended without naming one, a moment ago."""
+        """The reason if an mpirun for several processes ended without naming a rank, else empty."""
         code, now_s = self._code(), time.monotonic()
         if code is None or not self._hosts or self.failed()[0] >= 0:
             return ""
