@@ -20,12 +20,25 @@ ROOMS = sorted(path.parent.name for path in SOURCE.glob("kinds/*/__init__.py"))
 
 class Imports(NamedTuple):
     """What a file imports: in all, those of functions and of type checks too, modules with names
-    and modules alone; and at once.
+    and modules alone; at once; and late, in functions.
     """
 
     named: list[tuple[str, str]]
     modules: set[str]
     at_once: list[str]
+    late: set[str]
+
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def statements_in(node: ast.AST, *, is_late: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """All statements, each with whether it is one of a function: expressions import nothing."""
+    is_late = is_late or isinstance(node, FUNCTIONS)
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for statement in getattr(node, block, ()):
+            yield statement, is_late
+            yield from statements_in(statement, is_late=is_late)
 
 
 def names_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
@@ -38,14 +51,10 @@ def names_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
-
-
-@cache
 def imports_in(path: Path) -> Imports:
-    tree = tree_of(path)
-    named = [*names_in(ast.walk(tree))]
+    tree = ast.parse(path.read_text())
+    statements = [*statements_in(tree)]
+    named = [*names_in(statement for statement, _ in statements)]
     modules = {
         f"cclmark.{name}" if module == "cclmark" and name else module for module, name in named
     }
@@ -55,7 +64,8 @@ def imports_in(path: Path) -> Imports:
         for one in (module, f"{module}.{name}")
         if module.startswith("cclmark")
     ]
-    return Imports(named, modules, at_once)
+    late = {name for name, _ in names_in(statement for statement, late in statements if late)}
+    return Imports(named, modules, at_once, late)
 
 
 def imports_of(package: str) -> set[str]:
@@ -118,7 +128,7 @@ def test_no_module_imports_itself_through_others():
 
 def listed_in(package: str, words: str) -> set[str]:
     """What the docstring of a package lists after ``words``, up to the next stop or remark."""
-    tree = tree_of(SOURCE / package / "__init__.py")
+    tree = ast.parse((SOURCE / package / "__init__.py").read_text())
     text = " ".join((ast.get_docstring(tree) or "").split())
     [found] = re.findall(rf"{words}: ([^.;]*)[.;]", text)
     names = re.sub(r"\([^)]*\)", "", found).replace(" ", "").split(",")
@@ -228,7 +238,8 @@ def test_standard_output_is_written_in_one_way():
         f"{path}:{node.lineno}"
         for path in SOURCE.parent.rglob("*.py")
         if path.parent.name != "rank"  # ranks, whose standard output is no user's
-        for node in ast.walk(tree_of(path))
+        if re.search(r"\bprint\(", text := path.read_text())
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "print"
@@ -252,14 +263,7 @@ LATE = {
 
 def late_imports(path: Path) -> set[str]:
     """What functions of a module import, without optional packages."""
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
-    found = {
-        module
-        for one in ast.walk(tree_of(path))
-        if isinstance(one, functions)
-        for module, _ in names_in(ast.walk(one))
-    }
-    return {name for name in found if name.split(".")[0] not in OPTIONAL}
+    return {name for name in imports_in(path).late if name.split(".")[0] not in OPTIONAL}
 
 
 def test_functions_import_only_where_it_is_listed():

@@ -39,7 +39,10 @@ class Connections:
 
 def connections_of(header: Header, paths: Paths) -> Connections:
     """Returns transports, rings, trees, settings and warnings, in words."""
-    warnings = [*path_warnings(header, paths), *map(_of_library, paths.messages)]
+    warnings = [
+        *path_warnings(header, paths),
+        *(f"{one} (message of the library)" for one in paths.messages),
+    ]
     parts: list[tuple[str, str]] = []
     reason = plain(paths.reason) if paths.source == "unknown" else ""
     if not reason:
@@ -69,10 +72,6 @@ def connection_lines(
         if warnings:
             lines += [paint(f"    warning: {text}", "yellow") for text in found.warnings]
     return lines
-
-
-def _of_library(message: str) -> str:
-    return f"{message} (message of the library)"
 
 
 def transport_groups(paths: Paths) -> dict[str, list[tuple[int, int]]]:

@@ -207,7 +207,7 @@ def trend_json(found: Trends) -> str:
     """Returns all series with all times in seconds, the changes and the runs."""
     document = {
         "threshold": found.threshold,
-        "runs": [_run_object(run) for run in found.runs.values()],
+        "runs": [{name: getattr(run, name) for name in _OF_RUN} for run in found.runs.values()],
         "series": [_object(trend, found.runs) for trend in found.trends],
         "steps": [
             {
@@ -223,10 +223,6 @@ def trend_json(found: Trends) -> str:
 
 
 _FIGURES: dict[SeriesKind, str] = {"time": "time", "device": "device", "calls": "call"}
-
-
-def _run_object(run: StoredRun) -> dict[str, object]:
-    return {name: getattr(run, name) for name in _OF_RUN}
 
 
 def _object(trend: Trend, runs: Mapping[int, StoredRun]) -> dict[str, object]:

@@ -16,8 +16,9 @@ checks messages, collects the descriptions of devices and combines what ranks ob
 supervision does not distinguish them; ``follower.py`` executes orders of the first process and
 sends the status of its ranks every half second. ``ranks.py`` starts ranks, ``debugging.py`` those
 under a debugger, and collects the stacks of unresponsive ones; under a launcher a rank is the child
-of its process and inherits its way to the mpirun or srun. Where MPI is measured without a launcher,
-or needs new ranks below one, an mpirun of the first process starts the ranks of all processes.
+of its process and inherits its way to the mpirun or srun. ``mpi_ranks.py`` starts ranks where MPI
+is measured without a launcher, or needs new ranks below one: an mpirun of the first process starts
+those of all processes.
 Diagnosis: ``diagnosis.py`` (culprit first; ranks by phase and operations), ``ras.py`` (NCCL's).
 
 Start with ``request.py`` and ``attempt.py``.

@@ -26,10 +26,11 @@ from cclmark.base.version import VERSION
 from cclmark.journal.host_processors import spread_over_cores
 from cclmark.journal.machine import describe_host
 from cclmark.journal.schema import HostDescription
-from cclmark.launch.agent import LocalAgent, MpiStart
+from cclmark.launch.agent import LocalAgent
 from cclmark.launch.devices import DeviceChoice
 from cclmark.launch.follower import CUT_S, SILENCE_S, follow
 from cclmark.launch.meeting import SECRET_VARIABLE, Meeting, open_meeting
+from cclmark.launch.mpi_ranks import MpiStart
 from cclmark.launch.placement import Placement
 from cclmark.rendezvous.messages import (
     OF_PROCESSES,

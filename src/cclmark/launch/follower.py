@@ -11,8 +11,9 @@ from cclmark.base.printable import plain
 from cclmark.base.signals import deferred, raise_if_ended
 from cclmark.base.standard_error import tell
 from cclmark.journal.schema import Machine
-from cclmark.launch.agent import LocalAgent, MpiStart, describe_devices
+from cclmark.launch.agent import LocalAgent, describe_devices
 from cclmark.launch.meeting import ADDRESS_VARIABLE, SECRET_VARIABLE, find_meeting
+from cclmark.launch.mpi_ranks import MpiStart
 from cclmark.launch.placement import Placement
 from cclmark.rendezvous.client import Follower
 from cclmark.rendezvous.messages import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -32,12 +33,17 @@ def shipped_references(kinds: Collection[str] | None = None) -> list[Reference]:
     ``kinds`` of devices (see work.device_names) or of links: a file that names none of them is not
     read, so that a run does not parse thousands of figures of other devices.
     """
-    found: list[Reference] = []
-    for path in shipped_toml_files("references/data"):
-        content = path.read_bytes()
-        if kinds is None or any(kind.encode() in content for kind in kinds):
-            found += parse_references(content, path.name, own=False)
-    return found
+    return [
+        reference
+        for path in shipped_toml_files("references/data")
+        if kinds is None or any(kind.encode() in path.read_bytes() for kind in kinds)
+        for reference in _shipped(path)
+    ]
+
+
+@functools.cache
+def _shipped(path: Path) -> Sequence[Reference]:
+    return parse_references(path.read_bytes(), path.name, own=False)
 
 
 def own_references(

@@ -254,14 +254,11 @@ def _flows(findings: Sequence[RankFindings]) -> dict[tuple[tuple[int, int], int]
 def _numbered_messages(events: LogEvents) -> Iterator[tuple[int, Task]]:
     """The messages, each with its place among those of the same direction and peer."""
     places: dict[tuple[str, int], int] = {}
-    for task in sorted(_messages(events), key=lambda one: one.event.number):
+    messages = [task for task in events.tasks if task.peer >= 0]
+    for task in sorted(messages, key=lambda one: one.event.number):
         key = (task.event.function, task.peer)
         yield places.get(key, 0), task
         places[key] = places.get(key, 0) + 1
-
-
-def _messages(events: LogEvents) -> list[Task]:
-    return [task for task in events.tasks if task.peer >= 0]
 
 
 @dataclass(frozen=True)

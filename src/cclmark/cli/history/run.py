@@ -134,12 +134,8 @@ def _require_known(history: History, filters: Mapping[str, str]) -> None:
             there = any(asked.lower() in each.lower() for each in known[name])
             text = f"no {what} of the history has this in its name"
         if not there:
-            those = f"it has {_some(known[name])}" if known[name] else "it has none"
+            those = f"it has {abridged(known[name], _MOST_NAMED)}" if known[name] else "it has none"
             raise UsageError(f"--{name} {asked!r}: {text}: {those}")
-
-
-def _some(names: Sequence[str]) -> str:
-    return abridged(names, _MOST_NAMED)
 
 
 def _require_some(shown: Trends, filters: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
@@ -558,12 +558,8 @@ def _stage(number: int, phase: str, steps: Sequence[Step], links: Links) -> _Sta
         len(steps),
         text,
         " and ".join(dict.fromkeys(sorted(step.action for step in steps))),
-        _few(links.words(step) for step in steps),
+        abridged(sorted({links.words(step) for step in steps}), _MOST_LINKS, "; "),
     )
-
-
-def _few(names: Iterable[str]) -> str:
-    return abridged(sorted(set(names)), _MOST_LINKS, "; ")
 
 
 def _ends(step: Step) -> str:

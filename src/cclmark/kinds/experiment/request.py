@@ -133,7 +133,9 @@ def run_bisection(
     rounds: Counter[int] = Counter()
     while True:
         trials = {
-            cell: Trial(_variant(name, cell[0], scope), batch.number, cases[cell[1]])
+            cell: Trial(
+                Variant((Assignment(name, str(cell[0]), scope),)), batch.number, cases[cell[1]]
+            )
             for cell in batch.cells
         }
         for (value, _), trial in trials.items():
@@ -199,10 +201,6 @@ def _judged(found: Bisected, measuring: Measuring) -> Outcome:
         return Outcome(EXIT_OK)
     code = worst_of(measuring.failures.values())
     return Outcome(code, "every measured value failed: see the messages about each of them")
-
-
-def _variant(name: str, value: int, scope: str) -> Variant:
-    return Variant((Assignment(name, str(value), scope),))
 
 
 def measure_experiment(flags: ExperimentFlags) -> Recorded:

@@ -239,7 +239,9 @@ class _Reader:
             found.append(self._message(operation, ranks, smallest_bytes))
         ends = [*(start - 1 for start in starts[1:]), None]
         return [
-            AlgorithmRule(operation, ranks, rule.smallest_bytes, end, *_selected(rule))
+            AlgorithmRule(
+                operation, ranks, rule.smallest_bytes, end, rule.algorithm, rule.parameters
+            )
             for rule, end in zip(found, ends, strict=True)
             if rule is not None
         ]
@@ -270,7 +272,3 @@ class _Reader:
     def _fail(self, problem: str, name: str = "") -> NoReturn:
         place = f"line {self._line}, {name}" if name else f"line {self._line}"
         raise UsageError(f"{self._source}: {place}: {problem}")
-
-
-def _selected(rule: AlgorithmRule) -> tuple[str, tuple[tuple[str, int | str], ...]]:
-    return rule.algorithm, rule.parameters

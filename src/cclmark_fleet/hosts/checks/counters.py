@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -61,16 +62,15 @@ def _family(family: str, absent: str) -> Callable[[Host], Judged]:
     """Judges the counters of a family. ``absent``: why a host has none of them."""
 
     def judge(host: Host) -> Judged:
-        limits = [one for one in table("counters") if one.family == family]
         counters = host.counters
-        known = [key for key in counters.first if _limit_of(key[1], limits)]
+        known = [key for key in counters.first if _limit_of(key[1], family)]
         if not known:
             raise NotApplicableError(absent)
         if not counters.interval_s or not any(key in counters.later for key in known):
             raise CannotTellError("counters were read once", "cclmark doctor --watch 10s")
         found = Judged()
         grades: set[Grade] = set()
-        for limit, where, text in _exceeding(counters, limits):
+        for limit, where, text in _exceeding(counters, family):
             grades.add(limit.grade)
             least = "not active" if text.endswith("active") else _limit_text(limit)
             found.see(where, text, least, ok=False)
@@ -83,13 +83,11 @@ def _family(family: str, absent: str) -> Callable[[Host], Judged]:
     return judge
 
 
-def _exceeding(
-    counters: Counters, limits: Sequence[CounterLimit]
-) -> Iterator[tuple[CounterLimit, str, str]]:
+def _exceeding(counters: Counters, family: str) -> Iterator[tuple[CounterLimit, str, str]]:
     """The limit, the place and the text of each counter that grows too fast."""
     seconds = counters.interval_s
     for where, name, growth in counters.grown():
-        limit = _limit_of(name, limits)
+        limit = _limit_of(name, family)
         if limit is not None and _excess(growth, limit, seconds):
             kind, _, own = name.rpartition("/")
             if kind == "active":
@@ -100,14 +98,16 @@ def _exceeding(
                 text = f"{own} +{growth}{_of(limit)} in {seconds:.3g} s"
             yield limit, where, text
     for (where, name), first in counters.first.items():
-        limit = _limit_of(name, limits)
+        limit = _limit_of(name, family)
         if limit is not None and limit.is_gauge:
             least = min(first, counters.later.get((where, name), 0))
             if least > limit.most:
                 yield limit, where, f"{name} {least} at both moments"
 
 
-def _limit_of(name: str, limits: Sequence[CounterLimit]) -> CounterLimit | None:
+@functools.lru_cache(1 << 14)  # a host with 8 ports has thousands of counters with the same names
+def _limit_of(name: str, family: str) -> CounterLimit | None:
+    limits = (one for one in table("counters") if one.family == family)
     return next((one for one in limits if re.fullmatch(one.name, name)), None)
 
 
