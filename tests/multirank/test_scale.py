@@ -7,7 +7,7 @@ import time
 import pytest
 
 from cclmark.base.errors import MissingError
-from cclmark.launch.coordinator import gather_processes
+from cclmark.launch.coordinator import LaunchedProcess, gather_processes
 from cclmark.launch.devices import DeviceChoice
 from cclmark.rendezvous.messages import Hello
 from commands import REPOSITORY
@@ -40,7 +40,7 @@ def coordinator(peers, fleet, tmp_path):
     arguments = sys.argv[1:]
     fleet.begin("join", arguments)
     placement = peers.placement(0, PEERS + 1, tmp_path.name)
-    with gather_processes(placement, HOST, 30, arguments) as made:
+    with gather_processes(LaunchedProcess(placement, HOST, 30, arguments)) as made:
         fleet.ended_s()
         made.meeting.server.ranks = PEERS + 1
         heard = serve(made, fleet, "connect")
@@ -110,4 +110,4 @@ def test_fewer_files_than_it_takes_by_any_means(peers, monkeypatch):
     with pytest.raises(
         MissingError, match=r"300 connections, .* 256: raise the limit .*ulimit -Hn"
     ):
-        gather_processes(peers.placement(0, 300, "x"), HOST, 1, ())
+        gather_processes(LaunchedProcess(peers.placement(0, 300, "x"), HOST, 1, ()))

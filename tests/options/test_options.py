@@ -16,7 +16,7 @@ from cclmark.base.errors import UsageError
 from cclmark.cli.commands import COMMANDS, load_command
 from cclmark.kinds.p2p import command as p2p
 from cclmark.options import groups
-from cclmark.options.case_request import no_cases, rounding_of
+from cclmark.options.case_request import no_cases
 from cclmark.options.click_command import command
 from cclmark.options.command import Ascending, Distinct, Excludes, Requires, changed, check_together
 from cclmark.options.command import option as made_option
@@ -179,7 +179,7 @@ def sweep_of(operations, sizes, ranks=4, dtypes=("float32",)):
     ],
 )
 def test_sizes_that_are_left_out_are_named_with_the_reason(plan, said):
-    notices = rounding_of(plan)
+    notices = plan.rounding()
     assert len(notices) == len(said)
     for notice, text in zip(notices, said, strict=True):
         assert re.search(text, notice), notice

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from cclmark.document.naming import NamedRun
 from cclmark.journal.journal_file import Journal
+from cclmark.journal.resume import outline_of
 from cclmark.journal.schema import DeviceDescription, Header, Machine
 from cclmark.report.exports import replayed
 from cclmark.report.run_page import sections_of
 from cclmark.work.models import MODELS, find_model
-from cclmark.work.outline import outline_of
 from cclmark.work.variants import DEFAULT, LIBRARY, PROCESS, Assignment, Variant
 from cclmark_training import document as documents
 from cclmark_training import plan as plans

@@ -14,9 +14,8 @@ from cclmark.work import libraries
 from cclmark.work import library_settings as settings
 from cclmark.work.library_fields import find_version
 from cclmark.work.library_files import ConfigurationFiles, Inherits, parse_library
-from cclmark.work.library_settings import check_value, is_kept, settings_of
+from cclmark.work.library_settings import check_value, is_kept, parse_list, settings_of
 from cclmark.work.operations import OPERATIONS
-from cclmark.work.setting_checks import parse_list
 from cclmark.work.setting_fields import LibrarySetting
 from cclmark.work.variants import PROCESS, Assignment, Variant
 from goldens import refusal, require_outcomes

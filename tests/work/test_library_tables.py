@@ -14,8 +14,9 @@ import pytest
 from cclmark.rank.torch_backend import PLUG_INS
 from cclmark.work.libraries import listed_settings, shipped
 from cclmark.work.library_files import Library
-from cclmark.work.library_settings import LibrarySetting, allowed_values, settings_of
+from cclmark.work.library_settings import allowed_values, settings_of
 from cclmark.work.operations import DTYPE_BYTES
+from cclmark.work.setting_fields import LibrarySetting
 from cclmark.work.torch_devices import TORCH_DEVICES
 from measured_results import HOSTS, RESULTS, measured, models, where
 from places import REPOSITORY

@@ -10,8 +10,8 @@ Imports: base, explain, work.
   its samples, which lines leave out. ``page_journals.py``: journals in pages, which are read in the
   place of files.
 - ``kind.py``: the record of a kind of work (``Kind``), which rooms fill in.
-- ``resume.py``: what a journal lacks of a plan; ``method.py``: settings that make runs comparable;
-  ``surroundings.py``: differences of machines and runs.
+- ``resume.py``: outlines of plans, what a journal lacks of one; ``method.py``: settings that make
+  runs comparable; ``surroundings.py``: differences of machines and runs.
 - ``machine.py``, ``host_processors.py``, ``topology.py``, ``setting_values.py``: the machine,
   read once per run. ``secrets.py`` removes passwords and keys.
 

@@ -11,7 +11,7 @@ from cclmark.explain.paths import Route
 from cclmark.journal.sample_times import SampleTimes
 from cclmark.work.counts import Count, Elapsed
 from cclmark.work.islands import Island
-from cclmark.work.outline import Outline
+from cclmark.work.items import Value
 from cclmark.work.transfers import Gate
 
 SCHEMA_VERSION = 6
@@ -264,6 +264,13 @@ class Imported(msgspec.Struct, omit_defaults=True):
     def source(self) -> str:
         """The tool and its version, for a sentence."""
         return f"{self.tool} {self.version}".rstrip()
+
+
+class Outline(msgspec.Struct):
+    """The values in a plan by field, and a digest of the whole plan."""
+
+    digest: str
+    values: dict[str, list[Value]]
 
 
 class Header(msgspec.Struct, tag="header", omit_defaults=True):

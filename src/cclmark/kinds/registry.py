@@ -1,4 +1,4 @@
-"""The list of kinds of work: a line each."""
+"""The list of kinds of work: an import and an entry each."""
 
 from __future__ import annotations
 

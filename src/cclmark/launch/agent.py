@@ -47,9 +47,9 @@ class LocalAgent:
 
     def meet_in(self, owner_pid: int, memory: Memory) -> None:
         """Uses the memory of process ``owner_pid``. Raises OSError if access is not permitted."""
+        self._drop_foreign()
         if owner_pid == os.getpid():
             return
-        self._drop_foreign()
         rank_group = os.open(f"/proc/{owner_pid}/fd/{memory.rank_group_fd}", os.O_RDWR)
         try:
             board = os.open(f"/proc/{owner_pid}/fd/{memory.board_fd}", os.O_RDWR)

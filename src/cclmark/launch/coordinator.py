@@ -324,68 +324,70 @@ def coordinator_of_one(devices: DeviceChoice) -> Coordinator:
     return Coordinator(None, meeting, [join], own, devices, [0])
 
 
-def follow_first(
-    placement: Placement,
-    devices: DeviceChoice | CclmarkError,
-    timeout_s: float,
-    arguments: Sequence[str],
-    report: bytes = b"",
-) -> int:
-    """Runs a process other than the first one and returns its exit code.
-
-    ``arguments``: must be the same in all processes. ``report``: see Join.
+@dataclass(frozen=True)
+class LaunchedProcess:
+    """What a process that a launcher started brings to a run.
 
     ``devices``: the devices of this process, or the error that prevents their use, which the first
-    process reports.
+    process reports. ``timeout_s``: how long processes wait for each other. ``arguments``: must be
+    the same in all processes. ``report``: see Join.
     """
+
+    placement: Placement
+    devices: DeviceChoice | CclmarkError
+    timeout_s: float
+    arguments: Sequence[str]
+    report: bytes = b""
+
+    def join(self, agent: LocalAgent) -> Join:
+        """What the first process is told of this one."""
+        place = self.placement
+        join = _own_join(place.process, agent, self.devices, self.arguments, place.notices)
+        join.report = self.report
+        return join
+
+
+def follow_first(process: LaunchedProcess) -> int:
+    """Runs a process other than the first one and returns its exit code."""
     agent = LocalAgent()
-    join = _own_join(placement.process, agent, devices, arguments, placement.notices)
-    join.report = report
+    join = process.join(agent)
     try:
-        return follow(placement, os.environ, join, agent, timeout_s)
+        return follow(process.placement, os.environ, join, agent, process.timeout_s)
     except CclmarkError as error:
         # The first process cannot report this error, so it is printed here.
         host = join.host.machine.hostname
-        tell(f"process {placement.process} on {host}: {error}")
+        tell(f"process {join.rank} on {host}: {error}")
         return error.exit_code
     finally:
         agent.close()
 
 
-def gather_processes(
-    placement: Placement,
-    own_devices: DeviceChoice | CclmarkError,
-    timeout_s: float,
-    arguments: Sequence[str],
-    report: bytes = b"",
-) -> Coordinator:
-    """Waits for all processes to connect and returns the coordinator.
-
-    ``arguments``: must be the same in all processes. ``report``: see Join.
+def gather_processes(process: LaunchedProcess) -> Coordinator:
+    """Waits for all processes to connect to the first one and returns their coordinator.
 
     Raises the error of any process that cannot take part, and RankError for processes that do not
-    connect within ``timeout_s``.
+    connect in time.
     """
+    placement = process.placement
     _allow_connections(placement.processes)
     own = LocalAgent()
     try:
-        meeting = open_meeting(placement, os.environ, timeout_s)
+        meeting = open_meeting(placement, os.environ, process.timeout_s)
     except BaseException:
         own.close()
         raise
-    joins = {0: _own_join(0, own, own_devices, arguments, placement.notices)}
-    joins[0].report = report
+    joins = {0: process.join(own)}
     try:
         with deferred():
-            _wait_for_all(placement, meeting, joins, timeout_s)
+            _wait_for_all(placement, meeting, joins, process.timeout_s)
         found = [joins[process] for process in range(placement.processes)]
         _check_alike(found)
         devices = _all_devices(found)
         _allow_connections(placement.processes + len(devices.indices))
     except BaseException as error:
         code = error.exit_code if isinstance(error, CclmarkError) else EXIT_DIED
-        for process in list(joins)[1:]:
-            meeting.server.tell(process, Leave(code))
+        for number in list(joins)[1:]:
+            meeting.server.tell(number, Leave(code))
         own.close()
         meeting.close()
         raise

@@ -21,15 +21,15 @@ import msgspec
 from cclmark.launch.ranks import RankProcess, environment
 from cclmark.rendezvous.messages import Job, JobsFile
 
-_MOST_TEXT = 65536
+_MOST_OUTPUT_BYTES = 65536
 _BATCH_SYSTEMS = ("SLURM_", "PBS_", "LSB_", "PE_HOSTFILE", "COBALT_", "LOADL_")
 # Variables of an outer launcher, which a nested mpirun must not inherit.
-_OTHER_LAUNCHERS = (
+_OUTER_LAUNCHERS = (
     *("OMPI_COMM_WORLD_", "PMIX_", "PMI_", "PMI2_", "MPI_LOCAL", "PALS_", "FLUX_"),
     *("OMPI_MCA_ess", "OMPI_UNIVERSE_SIZE", "PRTE_LAUNCHED", "HYDI_CONTROL_FD"),
     *(f"OMPI_MCA_orte_{one}" for one in ("app_num", "ess_", "hnp_", "jobfam_", "local_", "num_")),
 )
-_SETTINGS = ("PMIX_MCA_",)
+_KEPT_PREFIXES = ("PMIX_MCA_",)
 _GRACE_S = 3.0
 _POLL_S = 0.02
 _SEGMENT = re.compile(r"/dev/shm/(?:sm_segment\.|vader_segment\.|mpich_shm_)\S+")
@@ -50,8 +50,8 @@ class MpiStart:
     """How an mpirun starts ranks.
 
     ``mpirun``: empty where the first process starts it for all. ``ranks``: of all processes.
-    ``files``: ``FIRST=PATH`` of each, the jobs of its ranks from that one on. ``hosts``: the number
-    of ranks of each by name. All three are empty for the ranks of this process alone.
+    ``files``: ``FIRST=PATH`` of each process, the jobs of its ranks from FIRST on. ``hosts``: the
+    number of ranks of each host by name. All three are 0 or empty for ranks of this process alone.
     """
 
     mpirun: str
@@ -99,7 +99,7 @@ class MpiRank(RankProcess):
         super().wait_for_exit(timeout_s)
 
     def kill(self) -> None:
-        """Ends all ranks of the mpirun together."""
+        """Ends all ranks of this process together, and the mpirun if this process started it."""
         self.mpirun.end()
 
 
@@ -125,10 +125,10 @@ class MpiRanks:
         self._hosts, self._by_pid = start.hosts, dict[tuple[str, int], int]()
         hosts = ",".join(f"{name}:{number}" for name, number in start.hosts.items())
         own = _environment_of(environment())
-        # Ranks below the mpirun of another process have that one's environment, or of an ssh.
-        jobs_of_all = JobsFile(jobs, {} if start.mpirun else own)
+        # Ranks below the mpirun of another process inherit its environment, or that of its ssh.
+        jobs_file = JobsFile(jobs, {} if start.mpirun else own)
         with os.fdopen(os.dup(jobs_fd), "wb") as file:
-            file.write(msgspec.msgpack.encode(jobs_of_all))
+            file.write(msgspec.msgpack.encode(jobs_file))
         if start.mpirun:
             self._process = subprocess.Popen(
                 [
@@ -154,7 +154,7 @@ class MpiRanks:
         end = self._said_bytes
         if end is None:
             end = os.fstat(self._output).st_size
-        begin = max(0, end - _MOST_TEXT)
+        begin = max(0, end - _MOST_OUTPUT_BYTES)
         text = os.pread(self._output, end - begin, begin).decode(errors="replace")
         # The mpirun of MPICH ends with a NUL character.
         lines = [line.strip("\0").rstrip() for line in text.splitlines()]
@@ -195,17 +195,17 @@ class MpiRanks:
             os.close(descriptor)
 
     def note_phase(self, rank: int, phase: str) -> None:
-        """Records the shared-memory files of all ranks when one enters a phase for the first time.
+        """Records the shared-memory files of a rank that enters a phase for the first time.
 
         Repeats this every second while a communicator is created. A rank that exited has no maps.
         """
-        since = int(time.monotonic()) if phase == "communicator creation" else 0
-        if (rank, phase, since) not in self._noted:
-            self._noted.add((rank, phase, since))
-            self._note_segments()
+        second = int(time.monotonic()) if phase == "communicator creation" else 0
+        if (rank, phase, second) not in self._noted:
+            self._noted.add((rank, phase, second))
+            self._note_segments([one for one in self.ranks if one.rank == rank])
 
-    def _note_segments(self) -> None:
-        for rank in (one for one in self.ranks if one.remains()):
+    def _note_segments(self, ranks: Sequence[MpiRank]) -> None:
+        for rank in (one for one in ranks if one.remains()):
             with contextlib.suppress(OSError):
                 maps = Path(f"/proc/{rank.number}/maps").read_text("utf-8", errors="replace")
                 self._segments.update(_SEGMENT.findall(maps))
@@ -226,7 +226,8 @@ class MpiRanks:
     def failed(self) -> tuple[int, int]:
         """The rank whose end made the mpirun fail, and its exit status; (-1, 0) if unknown.
 
-        Of several processes it is the one that the mpirun names, of one the first that exited.
+        It is the first rank of this process that exited, if the mpirun names one of this process or
+        the ranks of all are its own; else the one that the mpirun names.
         """
         if not (code := self._code()):
             return -1, 0
@@ -268,7 +269,7 @@ class MpiRanks:
             return
         self._ended = True
         self._said_bytes = os.fstat(self._output).st_size
-        self._note_segments()
+        self._note_segments(self.ranks)
         if process is not None:
             # The mpirun gets time to clean up after its ranks by itself.
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
@@ -304,7 +305,8 @@ def _environment_of(inherited: Mapping[str, str]) -> dict[str, str]:
     """The environment of an mpirun on this host.
 
     It allows more ranks than processors and ranks of root, since the machine is the user's own.
-    Variables of batch systems are removed, because they would make the mpirun use other hosts.
+    Variables of batch systems are removed, because they would make the mpirun use other hosts, and
+    those of an outer launcher, but not parameters of PMIx (``PMIX_MCA_``).
     """
     allowed = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -312,10 +314,10 @@ def _environment_of(inherited: Mapping[str, str]) -> dict[str, str]:
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
-    foreign = (*_BATCH_SYSTEMS, *_OTHER_LAUNCHERS)
+    foreign = (*_BATCH_SYSTEMS, *_OUTER_LAUNCHERS)
     here = {
         name: text
         for name, text in inherited.items()
-        if name.startswith(_SETTINGS) or not name.startswith(foreign)
+        if name.startswith(_KEPT_PREFIXES) or not name.startswith(foreign)
     }
     return {**allowed, **here}

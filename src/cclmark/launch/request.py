@@ -10,6 +10,7 @@ from typing import Any
 
 from cclmark.journal.item_results import Result
 from cclmark.journal.kind import Kind
+from cclmark.journal.resume import outline_of
 from cclmark.journal.schema import (
     Condition,
     DeviceDescription,
@@ -18,6 +19,7 @@ from cclmark.journal.schema import (
     LibraryDescription,
     Link,
     Machine,
+    Outline,
     Paths,
     Relation,
     Settings,
@@ -74,6 +76,11 @@ class Request:
     def items(self) -> Sequence[Item]:
         """The items to measure, in the order of the results' indices."""
         return self.kind.items(self.planned, len(self.processes))
+
+    @property
+    def outline(self) -> Outline:
+        """The outline of the items, for the header and for a run that resumes this one."""
+        return outline_of(self.items, len(self.devices.indices), len(self.processes))
 
     def attachment_of(self, rank: int) -> bytes:
         """Data that a rank requires besides the items."""

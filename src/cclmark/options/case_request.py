@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 from cclmark.base.errors import MissingError, UsageError
@@ -53,9 +52,9 @@ from cclmark.work.library_settings import (
     unknown_option,
     variable_of_option,
 )
-from cclmark.work.operations import ALL_ROOTS, DTYPE_BYTES, OPERATIONS, least_size, moves_data
+from cclmark.work.operations import ALL_ROOTS, OPERATIONS
 from cclmark.work.runtimes import ACCELERATOR_RUNTIMES, NamedDevices, parse_devices
-from cclmark.work.sizes import format_size, sweep
+from cclmark.work.sizes import sweep
 from cclmark.work.torch_devices import TORCH_DEVICES, supports, torch_runtimes
 from cclmark.work.variants import OPTION
 
@@ -320,19 +319,13 @@ def _native_ccl(flags: CaseOptions, runtime: str) -> str:
 
 
 def require_allowed(name: str, flags: CaseOptions) -> None:
-    """Raises MissingError for a library that requires a flag which is not set.
-
-    Tells the assumptions about it at once: the header contains them too, but not every format
-    shows it.
-    """
+    """Raises MissingError for a library that requires a flag which is not set."""
     assumed = assumption_of(name)
     if assumed and not flags.allow_unverified:
         raise MissingError(
             f"{name}: its public interface is incomplete, and cclmark would assume {assumed}. "
             "--allow-unverified measures it nevertheless; it may crash or return wrong data"
         )
-    for text in warnings_of([name]):
-        notice(text)
 
 
 def warnings_of(ccls: Sequence[str]) -> list[str]:
@@ -564,39 +557,6 @@ def _pattern_text(flags: CaseOptions) -> str:
     )
 
 
-def rounding_of(plan: Sweep) -> list[str]:
-    """Returns notices on the sizes that are left out, and one if sizes are no whole elements."""
-    if not any(moves_data(name) for name in plan.operations):
-        return []
-    left_out = _left_out_of(plan)
-    for dtype in plan.dtypes:
-        width = DTYPE_BYTES[dtype]
-        for size in plan.sizes:
-            if size > width and size % width:
-                return [
-                    *left_out,
-                    "sizes are rounded down to whole elements, as in nccl-tests: "
-                    f"{format_size(size)} is {format_size(size - size % width)} of {dtype}",
-                ]
-    return left_out
-
-
-def _left_out_of(plan: Sweep) -> list[str]:
-    """Returns a notice for each reason why sizes of the sweep have no case."""
-    operations: dict[str, dict[str, None]] = {}
-    for operation, dtype in product(filter(moves_data, plan.operations), plan.dtypes):
-        least = least_size(operation, dtype, plan.ranks)
-        small = [format_size(size) for size in plan.sizes if size < least]
-        whole = f"an element of {dtype} has"
-        if OPERATIONS[operation].spans_ranks:
-            whole = f"{plan.ranks} parts of at least 16 B, as in nccl-tests, have"
-        if small:
-            sizes = " to ".join(dict.fromkeys((small[0], small[-1])))
-            text = f"{sizes} left out: {whole} {format_size(least)}"
-            operations.setdefault(text, {})[operation] = None
-    return [f"{', '.join(names)}: {text}" for text, names in operations.items()]
-
-
 def root_without_effect(operations: Sequence[str], root: int | None) -> list[str]:
     """Returns a notice if ``-r`` has no effect because none of the operations has a root.
 
@@ -626,7 +586,7 @@ def roots_of(root: int | None, ranks: int) -> list[int]:
 def no_cases(flags: CaseOptions, plan: Sweep) -> UsageError:
     """Returns the error for a sweep without cases."""
     flag = "-b" if groups.SizeOptions in flags.without else "-e"
-    return UsageError(f"{'; '.join(_left_out_of(plan))}: raise {flag}")
+    return UsageError(f"{'; '.join(plan.left_out())}: raise {flag}")
 
 
 def check_faults(
@@ -695,7 +655,7 @@ def request_of(
         ccl_wheels={name: locate.wheel_files(name) for name in (*loaded, *_BESIDE_CCLS)}
         | ({"mpi": mpirun.libraries} if mpirun is not None else {}),
         modules=flags.modules,
-        warnings=[*warnings_of(loaded), *rounding_of(plan), *without_effect],
+        warnings=[*warnings_of(loaded), *plan.rounding(), *without_effect],
         mpirun=mpirun.path if mpirun is not None and coordinator.placement is None else "",
         absent=absent,
         coordinator=coordinator,

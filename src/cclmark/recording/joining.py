@@ -17,6 +17,7 @@ from cclmark.journal.machine import describe_host
 from cclmark.journal.schema import HostDescription
 from cclmark.launch.coordinator import (
     Coordinator,
+    LaunchedProcess,
     coordinator_of_one,
     follow_first,
     gather_processes,
@@ -91,7 +92,6 @@ def joined(wanted: WantedDevices) -> Iterator[Coordinator]:
     asked = caller()
     step = {} if asked.step is None else {STEP_VARIABLE: str(asked.step)}
     placement = find_placement({**os.environ, **step})
-    arguments = asked.command[1:]
     if placement is None:
         devices = _chosen(wanted)
         _warn(devices)
@@ -100,9 +100,10 @@ def joined(wanted: WantedDevices) -> Iterator[Coordinator]:
             yield coordinator
         return
     own = _own_devices(placement, wanted)
+    process = LaunchedProcess(placement, own, wanted.timeout_s, asked.command[1:])
     if placement.process > 0:
-        raise Followed(follow_first(placement, own, wanted.timeout_s, arguments))
-    with gather_processes(placement, own, wanted.timeout_s, arguments) as coordinator:
+        raise Followed(follow_first(process))
+    with gather_processes(process) as coordinator:
         if coordinator.devices.mixed and not wanted.mixed:
             raise _no_mixture()
         _warn(coordinator.devices)
@@ -132,10 +133,11 @@ def run_with_reports(
     if placement is None:
         return run([(describe_host(os.environ), report())])
     own = report() if placement.local in (0, None) else b""
-    shared = (placement, DeviceChoice("host", ()), timeout_s, caller().command[1:], own)
+    no_device, arguments = DeviceChoice("host", ()), caller().command[1:]
+    process = LaunchedProcess(placement, no_device, timeout_s, arguments, own)
     if placement.process > 0:
-        raise Followed(follow_first(*shared))
-    with gather_processes(*shared) as coordinator:
+        raise Followed(follow_first(process))
+    with gather_processes(process) as coordinator:
         by_host: dict[int, tuple[HostDescription, bytes]] = {}
         for join, host in zip(coordinator.joins, coordinator.host_of, strict=True):
             if join.report:

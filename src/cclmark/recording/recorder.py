@@ -61,7 +61,6 @@ from cclmark.recording.resuming import InPlan, Repetition, Resumed
 from cclmark.recording.run_files import new_journal
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.work.items import Item
-from cclmark.work.outline import outline_of
 from cclmark.work.variants import Varied
 
 _NO_VIEW = View()
@@ -310,7 +309,7 @@ class Recorder(Listener):
             relations=surroundings.relations,
             notices=surroundings.notices + self._notices,
             planned_cases=len(request.items),
-            plan=outline_of(request.items, len(request.devices.indices), len(request.processes)),
+            plan=request.outline,
             directory=readable(str(Path.cwd())),
             launcher=surroundings.launcher,
             launched=placement.processes if placement is not None else 0,

@@ -15,7 +15,6 @@ from cclmark.journal.journal_file import JournalReader
 from cclmark.journal.resume import Remainder, place_of, remainder_of
 from cclmark.journal.schema import Footer, Header, Predecessor
 from cclmark.launch.request import Request
-from cclmark.work.outline import outline_of
 
 
 @dataclass
@@ -86,10 +85,10 @@ class Resumed:
         journal = JournalReader([request.kind.result]).read(path, as_written=True)
         if journal.header.plan is None and journal.damaged_lines and not journal.results:
             raise UsageError(f"{path} has no result of {request.kind.listed_as}: nothing to resume")
-        outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
-        remainder = remainder_of(journal, str(path), outline, request.settings, request.items)
-        planned = len(request.items)
-        return cls(journal.header, journal.footer, path, journal.unread_lines, remainder, planned)
+        settings, items = request.settings, request.items
+        remainder = remainder_of(journal, str(path), request.outline, settings, items)
+        unread = journal.unread_lines
+        return cls(journal.header, journal.footer, path, unread, remainder, len(items))
 
     def in_plan(self) -> InPlan:
         """The carried results, to be shown."""

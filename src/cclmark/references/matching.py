@@ -19,8 +19,8 @@ from cclmark.references.reference_curves import SATURATED_BYTES, CurveGroup, gro
 from cclmark.work.cases import Case
 from cclmark.work.device_names import is_known, kind_of
 from cclmark.work.libraries import title_of
+from cclmark.work.library_settings import allows
 from cclmark.work.operations import OPERATIONS, info_of
-from cclmark.work.setting_checks import allows
 
 # Below this size the time depends on the processors that launch an operation.
 _LAUNCH_BOUND_BYTES = 1 << 20

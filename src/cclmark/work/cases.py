@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from cclmark.work.operations import (
     DTYPE_BYTES,
     OPERATIONS,
     count_for_size,
+    least_size,
     moves_data,
     size_for_count,
 )
@@ -199,6 +201,34 @@ class Sweep:
                     root=root,
                     matrix=matrix,
                 )
+
+    def left_out(self) -> list[str]:
+        """A notice for each reason why sizes of the sweep have no case."""
+        operations: dict[str, dict[str, None]] = {}
+        for operation, dtype in product(filter(moves_data, self.operations), self.dtypes):
+            least = least_size(operation, dtype, self.ranks)
+            small = [format_size(size) for size in self.sizes if size < least]
+            whole = f"an element of {dtype} has"
+            if OPERATIONS[operation].spans_ranks:
+                whole = f"{self.ranks} parts of at least 16 B, as in nccl-tests, have"
+            if small:
+                sizes = " to ".join(dict.fromkeys((small[0], small[-1])))
+                text = f"{sizes} left out: {whole} {format_size(least)}"
+                operations.setdefault(text, {})[operation] = None
+        return [f"{', '.join(names)}: {text}" for text, names in operations.items()]
+
+    def rounding(self) -> list[str]:
+        """Notices on the sizes that are left out, and one if sizes are no whole elements."""
+        if not any(moves_data(name) for name in self.operations):
+            return []
+        rounded = (
+            "sizes are rounded down to whole elements, as in nccl-tests: "
+            f"{format_size(size)} is {format_size(size - size % DTYPE_BYTES[dtype])} of {dtype}"
+            for dtype in self.dtypes
+            for size in self.sizes
+            if size > DTYPE_BYTES[dtype] and size % DTYPE_BYTES[dtype]
+        )
+        return [*self.left_out(), *islice(rounded, 1)]
 
     def _placements_of(self, operation: str, ccl: str) -> Sequence[bool]:
         """Whether the cases of an operation are in place: one or both placements."""

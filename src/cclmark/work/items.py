@@ -24,7 +24,7 @@ class Outlined(Protocol):
     """An item that contains another one, or has values that are no field."""
 
     def outline(self) -> tuple[Item, Mapping[str, Sequence[Value]]]:
-        """The item whose fields describe it, and other values by name, see work.outline."""
+        """The item whose fields describe it, and other values by name, see journal.resume."""
 
 
 class Item(Protocol):

@@ -75,7 +75,7 @@ class LibrarySetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """A setting of a library: an environment variable. An empty field is not known.
 
     ``form``: ``choice``, one of ``values``; ``integer``, from ``minimum`` to ``maximum``; ``size``,
-    the same in bytes; ``list``, some of ``values`` in NCCL's syntax, see work.setting_checks;
+    the same in bytes; ``list``, some of ``values`` in NCCL's syntax, see work.library_settings;
     ``text``, anything.
     ``suffixes``: a size may be written as 256K or 1MiB.
     ``any_case``: small and capital letters are alike. ``numbered``: the place of a word in

@@ -22,8 +22,8 @@ from cclmark.work.cases import Case
 from cclmark.work.device_names import kind_of
 from cclmark.work.items import COLLECTIVE
 from cclmark.work.libraries import environment_prefixes
+from cclmark.work.library_settings import allows
 from cclmark.work.operations import OPERATIONS, moves_data
-from cclmark.work.setting_checks import allows
 from cclmark.work.sizes import parse_size
 from cclmark_planning.scale.algorithms import ALGORITHMS, NVLS_TREE, RING, TREE, Shape
 from cclmark_planning.tables import read_table, whole_number

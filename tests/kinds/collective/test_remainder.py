@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from cclmark.base.errors import UsageError
 from cclmark.journal.item_results import CaseResult
 from cclmark.journal.journal_file import Journal
-from cclmark.journal.resume import remainder_of
+from cclmark.journal.resume import differences, outline_of, remainder_of
 from cclmark.work.cases import Sweep, UnevenPattern
-from cclmark.work.outline import differences, outline_of
 from goldens import refusal, require_outcomes
 from samples import header_of, usual_settings
 

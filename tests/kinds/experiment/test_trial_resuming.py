@@ -7,24 +7,19 @@ from msgspec.structs import replace
 
 from cclmark.base.errors import UsageError
 from cclmark.journal.journal_file import JournalWriter
+from cclmark.journal.resume import outline_of
 from cclmark.kinds.experiment.measured_trials import EarlierTrials
 from cclmark.kinds.experiment.plan import SEARCH, Trial, trials_of
 from cclmark.kinds.experiment.result import TrialResult
 from cclmark.kinds.registry import read_journal
 from cclmark.work.cases import Case
-from cclmark.work.outline import outline_of
 from cclmark.work.variants import DEFAULT
 from places import TESTS
 
 HEADER = read_journal(TESTS / "golden" / "sample.jsonl").header
 CASE = Case("all_reduce", "shm", 2, "float32", 1024, 256, False, reduction="sum")
 NOMINAL = trials_of([CASE], [DEFAULT], 1)
-REQUEST = SimpleNamespace(
-    items=NOMINAL,
-    devices=SimpleNamespace(indices=[0, 1]),
-    processes=[[0], [1]],
-    settings=HEADER.settings,
-)
+REQUEST = SimpleNamespace(outline=outline_of(NOMINAL, 2, 2), settings=HEADER.settings)
 
 
 def read(path, request=REQUEST, **options):

@@ -17,7 +17,7 @@ from cclmark.base.statistics import median
 from cclmark.document.exporters import exporter_of
 from cclmark.document.text import counted
 from cclmark.journal.item_results import Result
-from cclmark.journal.resume import MEASURED, differing_settings
+from cclmark.journal.resume import MEASURED, differing_plan
 from cclmark.journal.schema import Explanation, Header, LibraryDescription, Paths, Predecessor
 from cclmark.kinds.experiment.plan import Trial
 from cclmark.kinds.experiment.result import TrialResult
@@ -29,7 +29,6 @@ from cclmark.recording.output import Output
 from cclmark.recording.recorder import Recorded, Recorder, Silent, recording
 from cclmark.rendezvous.messages import RankStatus
 from cclmark.work.cases import Case
-from cclmark.work.outline import SIDES, differences, outline_of
 from cclmark.work.variants import Variant
 
 
@@ -346,10 +345,7 @@ class EarlierTrials:
         """
         journal = read_journal(path, as_written=True)
         header, trials = journal.header, journal.of(TrialResult)
-        outline = outline_of(request.items, len(request.devices.indices), len(request.processes))
-        found = differing_settings(header.settings, request.settings, sides=SIDES)
-        if header.plan is not None:
-            found = differences(header.plan, outline) + found
+        found = differing_plan(header, request.outline, request.settings)
         # A run that was interrupted before its first trial has none, but its plan fits.
         if header.plan is None or not all(fits(one.trial) for one in trials):
             found.append(f"it is not the journal of {command}")

@@ -1,11 +1,13 @@
 """Collectives between every two ranks: ``cclmark pairs``.
 
-Items and results are those of collectives, with a pair (``work/pair_cases.py``). ``run.py``
-measures in rounds in which no device appears twice, see "Pairs at once" in docs/methodology.md. A
-library that fails for one pair may work for another, so new ranks continue after failures.
+Items are cases of collectives with a pair (``work/cases.py``), results those of
+``journal/item_results.py``. ``run.py`` measures in rounds in which no device appears twice, see
+"Pairs at once" in docs/methodology.md. A library that fails for one pair may work for another, so
+new ranks continue after failures.
 
-``plan.py``: the cases of every pair; ``figures.py``: sweeps, and pairs that stand out.
+Read ``plan.py`` (the cases of every pair), ``run.py``, ``figures.py`` (sweeps, and pairs that stand
+out), ``document.py``; for options ``command.py`` and ``request.py``. The columns of CSV and of the
+page's table are ``PAIR_FIELDS`` in document/case_fields.py.
 
-Rooms imported: collective (what documents of cases share, the choice of libraries). Start with
-``run.py``.
+Rooms imported: collective (the choice of libraries).
 """

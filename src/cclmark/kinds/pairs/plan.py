@@ -12,7 +12,7 @@ from cclmark.work.items import Item
 from cclmark.work.pair_cases import BEGINNING, Pair, pair_rounds
 
 _FOLLOWING = 16  # sizes at most this many times smaller than the probe behave like it
-_LEAST_FOLLOWERS = 2
+_LEAST_AT_ONCE = 2
 
 
 def probe_of(sizes: Sequence[int]) -> tuple[int, list[int]] | None:
@@ -27,10 +27,10 @@ def probe_of(sizes: Sequence[int]) -> tuple[int, list[int]] | None:
         return None
     probe = len(sizes) - 2
     least_bytes = sizes[probe] // _FOLLOWING
-    followers = [
+    sizes_at_once = [
         number for number, size in enumerate(sizes) if size >= least_bytes and number != probe
     ]
-    return (probe, followers) if len(followers) >= _LEAST_FOLLOWERS else None
+    return (probe, sizes_at_once) if len(sizes_at_once) >= _LEAST_AT_ONCE else None
 
 
 def falls_with_pair(case: Item, culprit: Item, phase: str) -> bool:

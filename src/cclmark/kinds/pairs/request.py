@@ -18,7 +18,6 @@ from cclmark.options.case_request import (
     check_faults,
     no_cases,
     require_added_to_be_used,
-    rounding_of,
     settings_of,
     sweep_of,
     wanted_of,
@@ -76,7 +75,7 @@ def _measure(flags: PairFlags, coordinator: Coordinator) -> Recorded:
         settings=settings,
         ccl_path=flags.ccl_path,
         ccl_wheels={name: locate.wheel_files(name) for name in (*sweep.ccls, "nvrtc")},
-        warnings=[*warnings_of(sweep.ccls), *rounding_of(sweep)],
+        warnings=[*warnings_of(sweep.ccls), *sweep.rounding()],
         coordinator=coordinator,
     )
     if MPI in sweep.ccls:

@@ -92,7 +92,7 @@ class PairsRunner:
         own = [place for place, case in enumerate(cases.of_two) if case.ccl == ccl.info.name]
         self._places = own
         self._left = set(rank.job.pending)
-        self._followers = _followers(cases, own)
+        self._sizes_at_once = _sizes_at_once(cases, own)
         settings = self._settings = cases.settings(rank.job.settings)
         self._case_s = (
             (_PHASES_OF_A_CASE + settings.check) * settings.timeout_s
@@ -116,6 +116,7 @@ class PairsRunner:
         gc.collect()
         gc.disable()
         rounds = list(pair_rounds(self._job.ranks))
+        is_one_by_one = self._settings.one_by_one
         busy = {end for pairs in rounds for pair in pairs if self._pending(pair) for end in pair}
         self._first_here = min(busy & set(self._job.ranks_here), default=-1)
         for every_pair in rounds:
@@ -126,7 +127,7 @@ class PairsRunner:
             self._meet(0)
             if self._instruments is not None:
                 self._explain(pairs, bench, self._instruments)
-            elif self._left or len(pairs) == 1 or self._settings.one_by_one or not self._followers:
+            elif self._left or len(pairs) == 1 or not self._sizes_at_once or is_one_by_one:
                 for pair in pairs:
                     self._alone([pair], bench, self._pending(pair))
             else:
@@ -160,10 +161,10 @@ class PairsRunner:
         self._meet(max(len(self._pending(pair)) for pair in pairs))
 
     def _with_probes(self, pairs: Sequence[Pair], bench: _Bench | None) -> None:
-        following = {place for places in self._followers.values() for place in places}
+        following = {place for places in self._sizes_at_once.values() for place in places}
         alone = self._alone(pairs, bench, [one for one in self._places if one not in following])
         left: list[int] = []
-        for probe, followers in self._followers.items():
+        for probe, sizes_at_once in self._sizes_at_once.items():
             beside = self._at_once(bench, probe)
             ratio = None if beside is None else disturbance(alone[probe], beside)
             if beside is not None and beside.status == "wrong":
@@ -172,9 +173,9 @@ class PairsRunner:
                 beside.beside = len(pairs) - 1
                 self._report(beside)
             if not self._all(bench is None or ratio is not None, self._case_s):
-                left += followers
+                left += sizes_at_once
                 continue
-            for place in followers:
+            for place in sizes_at_once:
                 result = self._at_once(bench, place)
                 if result is None:
                     continue
@@ -350,7 +351,7 @@ class PairsRunner:
         return result
 
 
-def _followers(cases: CasesOfPairs, places: Iterable[int]) -> dict[int, list[int]]:
+def _sizes_at_once(cases: CasesOfPairs, places: Iterable[int]) -> dict[int, list[int]]:
     """The probe of each sweep with the places that follow it: see kinds.pairs.plan.probe_of."""
     sweeps: dict[tuple[object, ...], list[int]] = {}
     for place in places:
@@ -361,8 +362,8 @@ def _followers(cases: CasesOfPairs, places: Iterable[int]) -> dict[int, list[int
         sweep.sort(key=lambda place: cases.of_two[place].size_bytes)
         known = probe_of([cases.of_two[place].size_bytes for place in sweep])
         if known is not None:
-            probe, followers = known
-            found[sweep[probe]] = [sweep[number] for number in followers]
+            probe, sizes_at_once = known
+            found[sweep[probe]] = [sweep[number] for number in sizes_at_once]
     return found
 
 

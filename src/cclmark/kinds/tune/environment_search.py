@@ -46,7 +46,6 @@ from cclmark.base.errors import UsageError
 from cclmark.kinds.tune.search import LARGEST_LOSS, LEAST_COST, is_loss
 from cclmark.work.libraries import library_called, listed_settings
 from cclmark.work.library_settings import (
-    LibrarySetting,
     absence_of,
     check_value,
     find_setting,
@@ -55,6 +54,7 @@ from cclmark.work.library_settings import (
     number_of,
     settings_of,
 )
+from cclmark.work.setting_fields import LibrarySetting
 
 # The place of the value of each axis that differs from the default, by the number of the axis,
 # ascending. Empty: the default.

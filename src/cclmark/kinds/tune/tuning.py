@@ -53,7 +53,8 @@ from cclmark.recording.output import remove_if_empty, write_files
 from cclmark.recording.recorder import record, unused
 from cclmark.work.cases import Case
 from cclmark.work.computations import Compute
-from cclmark.work.library_settings import LibrarySetting, find_setting, requires_new_processes
+from cclmark.work.library_settings import find_setting, requires_new_processes
+from cclmark.work.setting_fields import LibrarySetting
 from cclmark.work.variants import COMMUNICATOR, CONTROL, DEFAULT, PROCESS, Assignment, Variant
 from cclmark.work.work_beside import MATMUL
 
