@@ -240,8 +240,12 @@ REPEATED = {
 @pytest.mark.parametrize("name", REPEATED)
 def test_lines_of_a_repeated_run(name):
     then, now = REPEATED[name]
-    lines = repeat_lines(compare(Side("then", [then]), Side("now", [now])), "a.jsonl")
+    compared = compare(Side("then", [then]), Side("now", [now]))
+    lines = repeat_lines(compared, "a.jsonl")
     require_golden(f"texts/repeated-{name}.txt", "\n".join([*lines, ""]))
+    every = repeat_lines(compared, "a.jsonl", numbers=True)
+    known = sum(one.ratio is not None for one in compared)
+    assert len(every) == known + 2 or not known
     assert repeat_lines([], "a.jsonl") == [
         "  nothing that was measured now can be compared with a.jsonl"
     ]

@@ -37,13 +37,14 @@ def opening_lines(
     title = f"cclmark {header.cclmark_version}"
     what = [counted(number, noun)] if number else []
     what += [f"on {where}"] if (where := _where(header)) else []
+    first = f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()
     lines = labelled([*head_facts(header), ("method", method)])
     notices = [f"  notice     {text}" for text in header.notices]
     if width is not None:
         lines, notices = (
             [filled(line, width, hanging=LABEL_WIDTH) for line in some] for some in (lines, notices)
         )
-    first = f"{paint(title, 'bold')}  {' '.join(what)}".rstrip()
+        first = filled(first, width)
     return [first, *lines, *(paint(line, "yellow") for line in notices)]
 
 

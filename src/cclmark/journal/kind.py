@@ -32,6 +32,8 @@ class Kind:
     ``report`` imports and returns what reports have to know, a document.report_kind.ReportKind.
     ``runner`` imports and returns what a rank does, a function of its rank.context.RankContext;
     None if no ranks of cclmark measure the items, because they come from programs of the user.
+    ``usual_s``: the time of an item on a host of two processors, for the plan of --dry-run, where
+    no option limits it.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Kind:
     requires_variant: bool = False
     has_device_times: bool = False
     numbers_of_findings: str = "rank"
+    usual_s: float = 0.0
     items: Callable[[Sequence[Item], int], Sequence[Item]] = lambda planned, processes: planned
     falls_with: Callable[[Item, Item, str], bool] = lambda item, culprit, phase: False
     runner: Callable[[], Callable[[Any], None]] | None = None

@@ -63,6 +63,7 @@ from cclmark.rendezvous.messages import RankStatus
 from cclmark.work.items import Item
 from cclmark.work.variants import Varied
 
+_START_S = 2.0  # of ranks, usually; for the plan of --dry-run
 _NO_VIEW = View()
 _ERASE = "\r\x1b[K"
 _DUMB = ("", "dumb", "unknown")  # values of TERM: terminals that obey no control sequences
@@ -656,23 +657,25 @@ def _print_again(resumed: Resumed, exporter: Exporter[Any], output: Output) -> i
 
 def planned_lines(request: Request) -> list[str]:
     """Returns what would be measured, and how long it takes at most."""
-    settings, number = request.settings, len(request.items)
+    items = list(getattr(request.items, "distinct", request.items))
+    settings, number, usual_s = request.settings, len(items), request.kind.usual_s
     cycles = f" in each of {counted(settings.cycles, 'cycle')}" if settings.cycles > 1 else ""
     cycles = " again and again, without end" if not settings.cycles else cycles
     time_text = "how long each takes depends on the machine"
-    is_sampled = request.kind.report().has_times or request.kind.requires_variant
-    if settings.max_time_s and is_sampled and settings.iterations is None:
+    if usual_s:
+        time_text = f"about {clock_text(number * usual_s + _START_S)} on a host of two processors"
+    elif settings.max_time_s and settings.iterations is None:
         time_text = f"each is measured for at most {settings.max_time_s:g} s"
         if settings.cycles:
             longest_s = settings.max_time_s * number * settings.cycles
             time_text += f", all of them for at most {clock_text(longest_s)}"
     if request.kind.in_rounds:
-        rounds = by_key((item.round, item) for item in cast("Sequence[Varied]", request.items))
+        rounds = by_key((item.round, item) for item in cast("Sequence[Varied]", items))
         starts = sum(starts_of(own).processes for own in rounds.values())
         time_text += f"; ranks start {counted(starts, 'time')}, which takes seconds each"
     return [
         f"{counted(number, 'case')}{cycles}; {time_text}",
-        *(f"  {plain(item.describe())}" for item in request.items),
+        *(f"  {plain(item.describe())}" for item in items),
     ]
 
 

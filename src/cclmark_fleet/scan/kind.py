@@ -27,6 +27,7 @@ KIND = Kind(
     ScanResult,
     "rounds",
     runner=_runner,
+    usual_s=0.5,
     report=_report,
     carry=carried,
 )

@@ -28,4 +28,5 @@ KIND = Kind(
     "checks",
     _report,
     runner=_runner,
+    usual_s=0.05,
 )

@@ -11,6 +11,7 @@ import click
 from cclmark.options.command import (
     JOURNAL,
     METHOD,
+    OUTPUT,
     WHERE,
     GroupedCommand,
     argument,
@@ -27,7 +28,7 @@ class _Rerun(GroupedCommand):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            own = {"--keep-environment", "--elsewhere", "--quiet", "--dry-run"}
+            own = {"--keep-environment", "--elsewhere", "--numbers", "--quiet", "--dry-run"}
             if own & {*(error.possibilities or ())}:
                 raise
             raise click.UsageError(
@@ -60,6 +61,11 @@ class RerunFlags:
         "--elsewhere",
         title=WHERE,
         help="Measure the devices of this host if the journal's devices are missing.",
+    )
+    numbers: bool = flag(
+        "--numbers",
+        title=OUTPUT,
+        help="Print the ratios of all cases, not only of those that differ.",
     )
     quiet: bool = changed(FileOptions, "quiet")
     dry_run: bool = changed(FileOptions, "dry_run")

@@ -39,30 +39,35 @@ from cclmark.work.binding import NONE, NUMA, RANKS, mode_of
 from cclmark.work.cases import Case, rows_pattern
 from cclmark.work.transfers import Transfer
 
-_MOST_LINES = 40  # of more cases, only those that differ are shown
+_MOST_LINES = 40
 
 
-def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
-    """Returns the ratios of times to those in the journal ``name``, and a summary."""
+def repeat_lines(compared: Sequence[Compared], name: str, *, numbers: bool = False) -> list[str]:
+    """Returns the ratios of times to those in the journal ``name``, and a summary.
+
+    ``numbers``: the ratios of all cases; without it, of those that differ.
+    """
     found = [(one, one.ratio) for one in compared if one.ratio is not None]
     if not found:
         first = f"  nothing that was measured now can be compared with {name}"
         return [first, *_why_not(compared)]
     verdicts = Counter(one.verdict for one, _ in found)
-    differing = [(one, ratio) for one, ratio in found if one.differs]
-    shown = found if len(found) <= _MOST_LINES else differing[:_MOST_LINES]
+    decided = [ratio for one, ratio in found if _is_decided(one)]
+    shown = found if numbers else [it for it in found if it[0].differs][:_MOST_LINES]
     several = len({one.thing.ccl for one, _ in found}) > 1
     labels = [_label(one.thing, several=several) for one, _ in shown]
     width = max(map(len, labels), default=0)
-    lines = [f"  time now over time in {name}:"]
+    lines = [f"  time now over time in {name}:"] if shown else []
     lines += [
-        f"    {label:<{width}}  {_ratio_text(one, ratio)}"
+        f"    {label:<{width}}  {ratio:7.3f}  {one.verdict}".rstrip()
         for label, (one, ratio) in zip(labels, shown, strict=True)
     ]
-    decided = [ratio for one, ratio in found if _is_decided(one)]
     text = f"  {len(found)} in both"
-    text += f", median ratio of those with a verdict {median(decided):.3f}; " if decided else "; "
-    text += f"{verdicts['slower']} slower and {verdicts['faster']} faster beyond noise"
+    if decided:
+        text += f", median ratio of those with a verdict {median(decided):.3f}"
+    text += f"; {verdicts['slower']} slower and {verdicts['faster']} faster beyond noise"
+    if verdicts["no difference"]:
+        text += f", {verdicts['no difference']} without a difference"
     if verdicts["inconclusive"]:
         text += f", {verdicts['inconclusive']} inconclusive at {MARGIN:.0%}"
     reasons = Counter(plain(one.reason) for one, _ in found if not one.judged)
@@ -72,13 +77,6 @@ def repeat_lines(compared: Sequence[Compared], name: str) -> list[str]:
 
 def _is_decided(one: Compared) -> bool:
     return one.judged and one.verdict != "inconclusive"
-
-
-def _ratio_text(one: Compared, ratio: float) -> str:
-    """The ratio with its verdict; the verdict alone where noise decides."""
-    if not _is_decided(one):
-        return f"      -  {one.verdict}"
-    return f"{ratio:7.3f}" + (f"  {one.verdict}" if one.differs else "")
 
 
 def _why_not(compared: Sequence[Compared]) -> list[str]:
@@ -158,7 +156,7 @@ def rerun(flags: RerunFlags) -> int:
         code = ended.code if isinstance(ended.code, int) else EXIT_DIED
     if repetition.journal is not None and repetition.journal.exists():
         on_screen = given.get("format", "table") == "table" and "output" not in given
-        _compare(repetition, sys.stdout if on_screen else sys.stderr)
+        _compare(repetition, sys.stdout if on_screen else sys.stderr, numbers=flags.numbers)
     return code
 
 
@@ -336,7 +334,7 @@ def _models(header: Header) -> set[tuple[str, str]]:
     return {(device.runtime, device.name) for device in header.devices}
 
 
-def _compare(repetition: Repetition, stream: Any) -> None:
+def _compare(repetition: Repetition, stream: Any, *, numbers: bool) -> None:
     assert repetition.journal is not None
     then, now = read_journal(repetition.path), read_journal(repetition.journal)
     if not now.results or not report_kind(now.kind).has_times:
@@ -354,5 +352,8 @@ def _compare(repetition: Repetition, stream: Any) -> None:
         Side("then", [then], own_noise=own_noise), Side("now", [now], own_noise=own_noise)
     )
     width = columns_of_lines(is_terminal=stream.isatty())
-    for line in repeat_lines(found, plain(str(repetition.path))):
+    path = plain(str(repetition.path))
+    sides = shlex.join(map(str, (repetition.path, repetition.journal)))
+    more = f"  next       cclmark compare {plain(sides)}  (every case, with intervals)"
+    for line in ("", *repeat_lines(found, path, numbers=numbers), more):
         print(folded(line, width), file=stream)

@@ -36,4 +36,5 @@ KIND = Kind(
     _report,
     items=_of_every_rank,
     runner=_runner,
+    usual_s=0.5,
 )
