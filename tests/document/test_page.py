@@ -174,6 +174,16 @@ def test_the_ratio_of_an_axis_ends_may_exceed_the_largest_number():
     assert Scale(1e-200, 1e200, 0, 10, is_log=True)(1.0) == pytest.approx(5)
 
 
+def test_rows_in_order_are_folded_behind_the_others():
+    journal = read_journal(TESTS / "journals" / "check.jsonl")
+    passed = [one.check.name for one in journal.results if one.status == "ok"]
+    summary = f"<summary>{len(passed)} of {len(journal.results)} in order</summary>"
+    shown, folded = render_journal(journal).split(summary)
+    cells = {name: f"<td>{name}</td>" for name in (one.check.name for one in journal.results)}
+    assert [name for name, cell in cells.items() if cell in folded] == passed
+    assert len(passed) < len(cells) == sum(cell in shown + folded for cell in cells.values())
+
+
 def test_commands_in_advice_are_code_and_nothing_else_is_html():
     assert page_module._coded("look: `cclmark <p2p>` & `x`") == (
         "look: <code>cclmark &lt;p2p&gt;</code> &amp; <code>x</code>"

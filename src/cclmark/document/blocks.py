@@ -77,7 +77,8 @@ class Table:
     ``optional``: columns before the groups that narrow texts leave out, the first one first.
     ``numbers``: those of cells with a word, because noise decides, each with its row and column.
     ``looks``: cells that stand out, each with its row and column. ``on_page``: False if pages have
-    the same figures elsewhere. ``is_detail``: Markdown has it at the end, folded.
+    the same figures elsewhere. ``is_detail``: Markdown has it at the end, folded. ``passed``: the
+    places of rows that are in order, which pages fold.
     """
 
     title: str
@@ -96,6 +97,14 @@ class Table:
     numbers: Sequence[Number] = ()
     on_page: bool = True
     is_detail: bool = False
+    passed: Collection[int] = ()
+
+    def part(self, *, passed: bool) -> Table:
+        """The table with only the rows that are in order, or only the others."""
+        places = [one for one in range(len(self.rows)) if (one in self.passed) is passed]
+        rows = [self.rows[one] for one in places]
+        looks = [(places.index(row), one, look) for row, one, look in self.looks if row in places]
+        return replace(self, rows=rows, looks=looks, wrong=(), numbers=(), passed=())
 
     @property
     def lead(self) -> int:

@@ -356,7 +356,8 @@ class TextLines:
                         heads = [self._paint(head, "dim") for head in heads]
                         found += ["", self._paint(title, "bold"), *heads, *rows]
                 case Facts():
-                    found += [self._folded(line, "") for line in labelled(block.rows)]
+                    lines = [self._folded(line, "") for line in labelled(block.rows)]
+                    found += [*([""] if found else []), *lines]
                 case Heat():
                     found += self._heats(self._group_of(chosen, block))
                 case Lines() if block.in_texts:

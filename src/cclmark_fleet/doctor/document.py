@@ -14,7 +14,6 @@ from cclmark.document.blocks import (
     Facts,
     Finding,
     HeadFigure,
-    Listing,
     RunContent,
     Table,
     TableColumn,
@@ -209,7 +208,7 @@ def _blocks(
     if unknown := with_state(examined, "unknown"):
         yield _unknown_table(unknown, len(examined))
     if others := [*_others(examined)]:
-        yield Listing("other checks", others)
+        yield Facts(others)
 
 
 def _facts(examined: Sequence[ExaminationResult]) -> Iterator[tuple[str, str]]:
@@ -300,18 +299,18 @@ def _unknown_table(unknown: dict[str, list[tuple[str, CheckOutcome]]], hosts: in
     return table_of("cannot tell", columns, [*by_reason.items()])
 
 
-def _others(examined: Sequence[ExaminationResult]) -> Iterator[str]:
+def _others(examined: Sequence[ExaminationResult]) -> Iterator[tuple[str, str]]:
     """The checks that passed, and why others are not applicable."""
     failed = {one.check for result in examined for one in result.of("fail")}
     passed = ", ".join(one for one in with_state(examined, "pass") if one not in failed)
     if passed:
-        yield f"passed: {passed}"
+        yield "passed", passed
     reasons = Counter(one.reason for result in examined for one in result.of("absent"))
     first = reasons.most_common(_MOST_REASONS)
     rest = sum(reasons.values()) - sum(count for _, count in first)
     texts = [f"{count} × {reason}" for reason, count in first]
     if first:
-        yield f"not applicable: {'; '.join([*texts, *([f'{rest} others'] if rest else [])])}"
+        yield "absent", "; ".join([*texts, *([f"{rest} others"] if rest else [])])
 
 
 def _findings(

@@ -100,6 +100,7 @@ def _table(backend: str, results: Sequence[CheckResult]) -> Table:
         wrong=[place for place, one in enumerate(results) if one.status == "failed"],
         widths=_WIDTHS,
         is_last_below=True,
+        passed=[place for place, one in enumerate(results) if one.status == "ok"],
     )
 
 
