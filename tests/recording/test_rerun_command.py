@@ -42,7 +42,8 @@ def test_the_same_is_measured_and_compared(cclmark, no_leaks):
     assert header.repeats.path == str(first.journal_path)
     assert "12 in both; 0 slower and 0 faster beyond noise, 12 not judged" in again.out
     assert "noise unknown\n" not in again.out
-    assert f"cclmark compare a.jsonl cclmark-runs/{again.journal_path.name}" in " ".join(again.out.split())
+    sides = f"a.jsonl cclmark-runs/{again.journal_path.name}"
+    assert f"cclmark compare {sides}" in " ".join(again.out.split())
     unknown = "the noise between runs is unknown for this machine: 2 more runs of each side"
     assert f"12 not judged: {unknown}" in again.out
     # What it wrote stays as it is.
