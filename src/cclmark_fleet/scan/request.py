@@ -67,7 +67,8 @@ def _measure(flags: ScanFlags, coordinator: Coordinator) -> Recorded:
     if number < 2:
         raise UsageError(
             f"a scan requires two devices, but there is only {number}: see --devices and -g, or "
-            "start it on several hosts with srun, mpirun or torchrun"
+            "start it on several hosts with srun, mpirun or torchrun; cclmark doctor examines this "
+            "host, and cclmark p2p measures the copies of one device"
         )
     names = [host.machine.hostname for host in coordinator.hosts]
     topology = parse_topology(flags.topology) if flags.topology else None

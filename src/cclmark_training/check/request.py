@@ -89,7 +89,8 @@ def checked_backend(backend: str, coordinator: Coordinator, purpose: str) -> str
     ranks = len(devices.indices)
     if ranks < 2:
         raise UsageError(
-            f"{purpose} require two ranks, but there is only {ranks}: see --devices and -g"
+            f"{purpose} require two ranks, but there is only {ranks}: see --devices and -g, or use "
+            "gloo on the host with --backend gloo --devices host:2"
         )
     chosen = backend or usual_backend(devices.runtime, "--backend")
     require_support(chosen, chosen, devices.runtime)
