@@ -200,10 +200,8 @@ def indicated_vendor(runtime: AcceleratorRuntime) -> str:
 
 def _hiding_variable(runtime: AcceleratorRuntime) -> str:
     """The variable that hides all devices of the runtime, empty for none."""
-    for name in runtime.visible_variables:
-        if os.environ.get(name, "all").strip() in _HIDES:
-            return name
-    return ""
+    names = runtime.visible_variables
+    return next((name for name in names if os.environ.get(name, "all").strip() in _HIDES), "")
 
 
 def _host_ranks(numbers: tuple[int, ...], count: int | None) -> tuple[int, ...]:
