@@ -147,7 +147,10 @@ def parse_devices(text: str) -> NamedDevices:
         else:
             numbers[runtime] = _parse_numbers(listed) if listed else ()
     if "" in numbers and set(numbers) - {"", "host"}:
-        raise UsageError(f"the devices {text!r} have no runtime before some numbers: add it")
+        raise UsageError(
+            f"the devices {text!r} have numbers without a runtime beside another one: write the "
+            "runtime of all of them, as in cuda:0-1+musa:0-1"
+        )
     return NamedDevices(text, numbers)
 
 
