@@ -9,7 +9,14 @@ import msgspec
 
 from cclmark.journal.schema import Relation
 from cclmark.journal.topology import UNKNOWN_LINK
-from cclmark.work.transfers import CCL, DEFAULT_KERNEL, KERNELS, LATENCY_BYTES, Transfer
+from cclmark.work.transfers import (
+    CCL,
+    DEFAULT_KERNEL,
+    KERNELS,
+    LATENCY_BYTES,
+    MESSAGE_LATENCY,
+    Transfer,
+)
 from cclmark_importers.cleaned_text import PrintedFigure, Text, TextLine
 from cclmark_importers.line_reader import (
     MatrixReader,
@@ -46,6 +53,9 @@ _HOPS = re.compile(r"\d{1,4}", re.ASCII)
 _METHOD = re.compile(
     r"method (?P<method>chase|ping-pong|half-round-trip), (?P<size>\d{1,3}) bytes?", re.ASCII
 )
+# Comments of cclmark: the hosts of devices, and what measured the pairs on different ones.
+_HOST = re.compile(r"# (?P<name>HOST\d{1,5}:DEV0) is device (?P<index>\d{1,5}) of (?P<host>\S.*)")
+_BETWEEN_HOSTS = re.compile(r"# pairs on different hosts: (?P<ccl>[\w-]{1,40}) send/recv, .*")
 _WRONG = "WRONG"
 _NONE = ("x", "n/a", "hung", "died", _WRONG, "-", "?")
 
@@ -77,6 +87,8 @@ class _Reader(MatrixReader):
         is_named = any(_CHOSEN.fullmatch(line.text.strip()) for line in self.lines)
         self._command = _Command(kernel=DEFAULT_KERNEL if is_named else "")
         self._names: list[str] = []
+        self._places: dict[str, tuple[str, int]] = {}  # host and index of a device by its name
+        self._ccl = self._next_ccl = ""  # of pairs on different hosts: in this and the next matrix
         self._lines_of: dict[Transfer, int] = {}
         self._latencies: dict[Transfer, ImportedTransfer] = {}
         self._zeros: list[int] = []
@@ -91,7 +103,13 @@ class _Reader(MatrixReader):
             listed_device(number, index=None if ":" in name else int(name.removeprefix("DEV")))
             for number, name in enumerate(names)
         ]
-        if not run.on_one_host:
+        if self._places and self._places.keys() >= set(names):
+            places = (self._places[name] for name in names)
+            run.devices = [
+                listed_device(number, host=host, index=index)
+                for number, (host, index) in enumerate(places)
+            ]
+        elif not run.on_one_host:
             run.notices.append(
                 f"devices of several processes: {names[0]} is DEV0, {names[-1]} is "
                 f"DEV{len(names) - 1}"
@@ -103,6 +121,7 @@ class _Reader(MatrixReader):
             return place + 1
         if (how := _HOW.match(words)) is not None:
             self._how = how
+            self._ccl, self._next_ccl = self._next_ccl, ""
             words = words[how.end() :]
             if not words:
                 return place + 1
@@ -117,7 +136,13 @@ class _Reader(MatrixReader):
         return place + 1
 
     def _is_command(self, words: str) -> bool:
-        """Whether a line contains the command, kernel or method of the matrices that follow."""
+        """Whether a line contains the command, kernel, hosts or method of what follows."""
+        if (named := _HOST.fullmatch(words)) is not None:
+            self._places[named["name"]] = named["host"], int(named["index"])
+            return True
+        if (between := _BETWEEN_HOSTS.fullmatch(words)) is not None:
+            self._next_ccl = between["ccl"]
+            return True
         if _COMMAND.search(words) is not None:
             engine, kernel = _ENGINE.search(words), _KERNEL.search(words)
             self._command = _Command(
@@ -192,8 +217,9 @@ class _Reader(MatrixReader):
                 words = "two copies at once within a device are left out"
                 self.note(number, words, once=True)
                 continue
-            transfer = placed(common, row, column)
-            self._require_new(transfer, size_bytes, number)
+            transfer = self._placed(common, row, column)
+            if not self._require_new(transfer, size_bytes, number):
+                continue
             if figure is None:
                 copy = ImportedTransfer(number, transfer, size_bytes, is_wrong=True)
             else:
@@ -226,27 +252,51 @@ class _Reader(MatrixReader):
         if matrix is None:
             return place + 1
         for (row, column), figure, number in self._figures(matrix):
-            transfer = placed(common, row, column)
+            transfer = self._placed(common, row, column)
             known = self._latencies.get(transfer)
             if clock == "CPU":
                 if known is not None and figure is not None and not known.is_wrong:
                     self._latencies[transfer] = replace(known, call_s=figure.value * 1e-6)
                 continue
-            self._require_new(transfer, size_bytes, number)
+            own_bytes = LATENCY_BYTES if transfer.ccl else size_bytes
+            if not self._require_new(transfer, own_bytes, number):
+                continue
             self._latencies[transfer] = ImportedTransfer(
                 number,
                 transfer,
-                size_bytes,
+                own_bytes,
                 time_s=0.0 if figure is None else figure.value * 1e-6,
                 is_wrong=figure is None,
             )
         return matrix.after
 
-    def _require_new(self, transfer: Transfer, size_bytes: int, line: int) -> None:
+    def _placed(self, common: Transfer, row: int, column: int) -> Transfer:
+        """The transfer of a cell: a copy, or a message if the devices are on different hosts."""
+        transfer = placed(common, row, column)
+        hosts = {self._places.get(self._names[place], ("", 0))[0] for place in (row, column)}
+        if not self._ccl or len(hosts) == 1:
+            return transfer
+        flows = transfer.flows
+        if common.measure == "latency":  # one for both devices, as both directions at once are
+            flows = ((min(row, column), max(row, column)),)
+        return msgspec.structs.replace(
+            transfer,
+            flows=tuple(sorted(flows)),
+            engine=CCL,
+            ccl=self._ccl,
+            direction="write",
+            kernel="",
+            blocks=0,
+            method=MESSAGE_LATENCY if common.measure == "latency" else "",
+        )
+
+    def _require_new(self, transfer: Transfer, size_bytes: int, line: int) -> bool:
+        """Whether it is new. Matrices of several kinds of copies repeat messages between hosts."""
         sized = msgspec.structs.replace(transfer, size_bytes=size_bytes)
         first = self._lines_of.setdefault(sized, line)
-        if first != line:
+        if first != line and not transfer.ccl:
             raise self.split(line, f"{sized.describe()} is on line {first} already", place="matrix")
+        return first == line
 
     def _common(self, line: TextLine, measure: str | None) -> Transfer:
         """Returns the properties of the cells of a matrix, from its title and the command."""

@@ -105,6 +105,14 @@ def test_lines_of_the_guide_of_copies(cclmark, ppus, line):
         assert relations[0, 4].limit_bytes_per_s == 100e9  # over devices 3 and 7, as in the guide
 
 
+def test_the_list_of_devices_of_the_guide_is_of_this_machines_accelerators(cclmark, ppus):
+    run = cclmark(*PCCL_LINE.split(), "-g", "2", "--dev_list=1,3", "--num_elems=4096", env=ppus)
+    assert [(one.runtime, one.index) for one in run.journal.header.devices] == [
+        ("cudart", 1),
+        ("cudart", 3),
+    ]
+
+
 def test_lines_of_the_page_are_these():
     page = (REPOSITORY / "docs" / "from" / "p2p-matrices.md").read_text()
     listed = re.findall(r"^\| `(--p2p_type=[^`]+)`(?:, `(read)`)? \|", page, re.MULTILINE)
@@ -144,7 +152,7 @@ def test_the_line_of_the_guide_of_flagcx(cclmark, fake_cuda, machine):
     runtime, *_ = FLAGCX_MACHINES[machine]
     run = cclmark(
         *FLAGCX_WORDS,
-        *("--devices", f"{runtime}:0-1", "--format", "flagcx", "-g", "2"),
+        *("--devices", "0-1", "--format", "flagcx", "-g", "2"),
         env=on_machine(fake_cuda, machine),
     )
     sizes = re.findall(r"^Comm size: (\d+) bytes; Elapsed time: ", run.out, re.MULTILINE)
@@ -184,7 +192,7 @@ HCCL_LINES = {
     "cclmark all_reduce -b 8 -e 2048M -f 2 -p 8": "-e 64 -n 2 -w 1 -p 3",
     "cclmark collectives --only all_gather,alltoall,alltoallv,broadcast,reduce,reduce_scatter "
     "-b 8 -e 2048M -f 2 -p 8": "-e 64 -f 8 -n 2 -w 1 -p 3",
-    "cclmark pairs -b 8 -e 2048M -f 2": "-e 16 --devices acl:0-2 -n 2 -w 1",
+    "cclmark pairs -b 8 -e 2048M -f 2": "-e 16 --devices 0-2 -n 2 -w 1",
     "cclmark trace broadcast -b 2G --placement in-place --steps": "-b 64K -p 3",
     "cclmark experiment broadcast -b 2G -e 2G --placement in-place --vary HCCL_BUFFSIZE=10,2048": (
         "-b 64K -e 64K -w 1 --rounds 2 -n 2 -p 3"

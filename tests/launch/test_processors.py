@@ -1,7 +1,9 @@
 """Lists of processors, and where the processors of a host are."""
 
+import functools
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -10,10 +12,13 @@ from hypothesis import strategies as st
 from cclmark.journal.host_processors import (
     largest_cache_bytes,
     numa_nodes,
+    processors_near,
     processors_of_node_of,
     share_of_nodes,
     spread_over_cores,
 )
+from cclmark.journal.schema import DeviceDescription
+from cclmark.rank.engine_values import describe_device
 from cclmark.work.binding import MOST_PROCESSORS, format_processors, parse_processors
 from goldens import refusal, require_outcomes
 
@@ -50,6 +55,16 @@ def test_lists_of_the_kernel_are_read_or_refused():
         return refusal(lambda: sorted(parse_processors(json.loads(line))))
 
     require_outcomes(Path(__file__).with_name("processor_lists.txt"), processors)
+
+
+def test_devices_are_described_with_the_processors_near_them(sysfs, monkeypatch):
+    paths = sysfs({}, 1, "0-47,96-143")
+    read = functools.partial(processors_near, system=paths)
+    monkeypatch.setattr("cclmark.rank.engine_values.processors_near", read)
+    fields = dict.fromkeys(DeviceDescription.__struct_fields__, 0) | {"library_path": ""}
+    for bus, near in ((BUS, "0-47,96-143"), ("", "")):
+        info = SimpleNamespace(**fields | {"pci_bus_id": bus})
+        assert describe_device(SimpleNamespace(info=info), 0).near == near
 
 
 def test_nodes_without_processors_are_left_out(sysfs):

@@ -3,7 +3,8 @@
 import pytest
 
 from cclmark.launch import devices
-from cclmark.options.case_request import default_library
+from cclmark.options.case_request import CaseOptions, default_library, devices_for
+from cclmark.work.runtimes import parse_devices
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,10 @@ def test_the_vendors_library_is_the_default(monkeypatch, nodes, variables, libra
         monkeypatch.setenv(name, "/lib/vendor.so")
     assert default_library("cudart") == library
     assert default_library("cuda") == "nccl"
+
+
+def test_numbers_alone_are_of_the_devices_of_the_named_library() -> None:
+    """Of the host's own they are not: numbers alone are of accelerators."""
+    for library, runtime in (("hccl", "acl"), ("shm", "")):
+        flags = CaseOptions(ccl=[library], devices=parse_devices("1,3"))
+        assert devices_for(flags).numbers == {runtime: (1, 3)}

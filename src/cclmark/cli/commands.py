@@ -59,7 +59,7 @@ GROUPS = {
         "p2p": _of_room(
             "p2p",
             "TransferFlags",
-            "Measure bandwidth and latency of every device pair.",
+            "Measure device pairs; also p2pBandwidthLatencyTest.",
             "measure_transfers",
         ),
         "p2pBandwidthLatencyTest": _of_room(
@@ -232,7 +232,7 @@ GROUPS = {
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-#: Commands that the list leaves out: another command is the same.
+#: Commands without a line in the list: the line of another command names them.
 UNLISTED = ("p2pBandwidthLatencyTest",)
 #: Former names of commands.
 FORMER = {"run": "suite"}

@@ -32,8 +32,8 @@ class DeviceDescription(msgspec.Struct, omit_defaults=True):
     ``processors``: the processors that the rank's process may run on when measuring begins, in the
     kernel's list format (``0-7,64-71``); empty if unknown.
 
-    ``pci_path``: the host bridge and the bridges above the device, the outermost first; empty if
-    unknown.
+    ``pci_path``: the host bridge and the bridges above the device, the outermost first; ``near``:
+    the processors near the device, in the same format. Both are empty if unknown.
     """
 
     rank: Count
@@ -53,6 +53,7 @@ class DeviceDescription(msgspec.Struct, omit_defaults=True):
     max_clock_hz: float = 0.0
     processors: str = ""
     pci_path: list[str] = []
+    near: str = ""
 
 
 class Link(msgspec.Struct, omit_defaults=True):

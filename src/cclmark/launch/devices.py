@@ -51,18 +51,23 @@ def choose_devices(
     ``falls_back``: whether the host is measured, with a notice, if no devices are named and the
     machine has no accelerator; by default only if ``count`` is not given, because a count is one of
     accelerators. Accelerators that are present but unusable are always an error.
+    Numbers without a runtime are of the same accelerators, never of the host.
     ``probe`` returns the number of devices of a runtime, or raises MissingError. Raises UsageError
     for counts that the named devices exclude and MissingError for missing devices.
     """
     if len(named.numbers) > 1:
         return _mixed(named, count, probe)
     notice, runtime, numbers = "", named.runtime, named.numbers.get(named.runtime, ())
-    if not named:
+    if not runtime:
         runtime, notice = _best_runtime(probe)
-        falls_back = count is None if falls_back is None else falls_back
+        falls_back = not named and (count is None if falls_back is None else falls_back)
         if runtime == "host" and not falls_back:
             requested, instead = "", "host"
-            if count is not None:
+            if named:
+                requested = f"{named}: numbers alone are of accelerators, but "
+                instead = f"host:{len(numbers)}"
+                notice += f" (runtimes tried: {', '.join(ACCELERATOR_RUNTIMES)})"
+            elif count is not None:
                 plural = "s are" if count > 1 else " is"
                 requested, instead = f"{count} device{plural} requested, but ", f"host:{count}"
             raise MissingError(
@@ -146,11 +151,11 @@ def _mixed(named: NamedDevices, count: int | None, probe: Callable[[str], int]) 
             f"--devices {named} sets the number of devices of each runtime: remove -g and -p"
         )
     parts = [
-        choose_devices(NamedDevices(numbers={runtime: numbers}), None, probe)
+        choose_devices(NamedDevices(named.text, {runtime: numbers}), None, probe)
         for runtime, numbers in named.numbers.items()
     ]
     return DeviceChoice(
-        runtime=next((one for one in named.numbers if one != "host"), "host"),
+        runtime=next((part.runtime for part in parts if part.runtime != "host"), "host"),
         indices=tuple(index for part in parts for index in part.indices),
         mixed=tuple(part.runtime for part in parts for _ in part.indices),
     )
@@ -195,10 +200,8 @@ def indicated_vendor(runtime: AcceleratorRuntime) -> str:
 
 def _hiding_variable(runtime: AcceleratorRuntime) -> str:
     """The variable that hides all devices of the runtime, empty for none."""
-    for name in runtime.visible_variables:
-        if os.environ.get(name, "all").strip() in _HIDES:
-            return name
-    return ""
+    names = runtime.visible_variables
+    return next((name for name in names if os.environ.get(name, "all").strip() in _HIDES), "")
 
 
 def _host_ranks(numbers: tuple[int, ...], count: int | None) -> tuple[int, ...]:

@@ -73,19 +73,20 @@ _UNKNOWN_VERSION = ""
 
 
 def devices_for(flags: CaseOptions) -> NamedDevices:
-    """Returns ``--devices``, or by default the devices that the named libraries require.
+    """Returns ``--devices``, by default and for bare numbers of what the named libraries require.
 
     Accelerators come before the host. Reads ``--ccl-file`` first, which may describe one of those
     libraries. Raises UsageError.
     """
     flags.add_ccl_files()
-    if flags.devices or not flags.ccl:
+    if "" not in (flags.devices.numbers or {"": ()}) or not flags.ccl:
         return flags.devices
     needed = [runtimes_of(name) for name in flags.ccl]
     for runtimes in needed:
         if len(runtimes) == 1 and runtimes != ["host"]:
-            return parse_devices(runtimes[0])
-    return parse_devices("host" if all(runtimes == ["host"] for runtimes in needed) else "")
+            return flags.devices.by_default(runtimes[0])
+    only_host = not flags.devices and all(runtimes == ["host"] for runtimes in needed)
+    return parse_devices("host") if only_host else flags.devices
 
 
 def wanted_of(flags: CaseOptions, *, mixed: bool = False) -> WantedDevices:

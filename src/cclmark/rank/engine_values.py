@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import cclmark._engine as engine
-from cclmark.journal.host_processors import device_numa_node
+from cclmark.journal.host_processors import device_numa_node, processors_near
 from cclmark.journal.network_interfaces import pci_path
 from cclmark.journal.schema import DeviceDescription
+from cclmark.work.binding import format_processors
 from cclmark.work.cases import Case
 from cclmark.work.libraries import library_called, similar_libraries
 from cclmark.work.library_fields import parse_version
@@ -43,6 +44,7 @@ def describe_device(device: engine.Device, rank: int) -> DeviceDescription:
         driver_version=info.driver_version,
         runtime_path=info.library_path,
         pci_path=pci_path(info.pci_bus_id) if info.pci_bus_id else [],
+        near=format_processors(processors_near(info.pci_bus_id)) if info.pci_bus_id else "",
     )
 
 

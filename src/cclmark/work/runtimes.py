@@ -94,7 +94,8 @@ MOST_HOST_RANKS = 1024
 class NamedDevices:
     """The devices of ``--devices``: by runtime their numbers, or no numbers for all devices.
 
-    Without a runtime: accelerators if there are any, else the host. ``text``: as it was written.
+    Numbers without a runtime, of the runtime "", are of the machine's default accelerators. Without
+    any: accelerators if there are any, else the host. ``text``: as it was written.
     """
 
     text: str = ""
@@ -113,11 +114,16 @@ class NamedDevices:
         """The first runtime, empty if none is named."""
         return next(iter(self.numbers), "")
 
+    def by_default(self, runtime: str) -> NamedDevices:
+        """The same devices, of ``runtime`` where none is named."""
+        numbers = self.numbers or {"": ()}
+        return NamedDevices(self.text, {one or runtime: numbers[one] for one in numbers})
+
 
 def parse_devices(text: str) -> NamedDevices:
     """Parses ``--devices``.
 
-    ``text`` is empty, a runtime, numbers of CUDA devices, or both: ``host``, ``cuda``, ``0,2,3``,
+    ``text`` is empty, a runtime, numbers of devices, or both: ``host``, ``cuda``, ``0,2,3``,
     ``cuda:0-3``, ``host:4`` (any number of host devices), or several of these joined by ``+``.
     Raises UsageError.
     """
@@ -127,8 +133,8 @@ def parse_devices(text: str) -> NamedDevices:
         if not runtime:
             raise UsageError(f"cannot read the devices {text!r}: write cuda:0-1+host:2")
         if not runtime.isalpha():
-            runtime, listed = "cuda", part.strip()
-        if runtime not in RUNTIMES:
+            runtime, listed = "", part.strip()
+        if runtime not in ("", *RUNTIMES):
             raise UsageError(f"unknown runtime {runtime!r}: choose from {', '.join(RUNTIMES)}")
         if runtime in numbers:
             raise UsageError(
@@ -140,6 +146,11 @@ def parse_devices(text: str) -> NamedDevices:
             numbers[runtime] = tuple(range(int(listed)))
         else:
             numbers[runtime] = _parse_numbers(listed) if listed else ()
+    if "" in numbers and set(numbers) - {"", "host"}:
+        raise UsageError(
+            f"the devices {text!r} have numbers without a runtime beside another one: write the "
+            "runtime of all of them, as in cuda:0-1+musa:0-1"
+        )
     return NamedDevices(text, numbers)
 
 

@@ -57,6 +57,20 @@ def slowed():
     return with_first(summary=replace(whole, **slow))
 
 
+def test_connections_show_processors_and_numa_nodes_of_devices():
+    places = [("0-47", 0), ("0-47", 0), ("48-95", -1), ("", 1)]
+    devices = [
+        replace(device, near=near, numa_node=node)
+        for device, (near, node) in zip(COPIES.header.devices, places, strict=True)
+    ]
+    text = table_of(Journal(replace(COPIES.header, devices=devices), COPIES.transfers))
+    lines = text.partition("  Connections\n")[2].partition("P2P connectivity")[0].splitlines()
+    assert [line.strip() for line in lines if line.startswith("  near ")] == [
+        "near DEV0, DEV1: processors 0-47 of NUMA node 0",
+        "near DEV2: processors 48-95",
+    ]
+
+
 @pytest.mark.parametrize("journal", [COPIES, slowed()], ids=["healthy", "one slow pair"])
 def test_every_format_has_the_same_findings(journal):
     found = outliers_of(journal.transfers, journal.header).far

@@ -174,6 +174,19 @@ def test_command_lines_of_pccl_work_as_they_stand(cclmark, fake_cuda, line):
     assert all(f"{word} has no effect" in run.err for word in ignored)
 
 
+@pytest.mark.parametrize(
+    ("line", "least", "most"), [("-i 2", 32, 32), ("-i 4 -x 64", 32, 256), ("-i 4 -y 4", 16, 32)]
+)
+def test_bounds_of_random_sizes_are_8_integers_as_in_pccls_guide(
+    cclmark, fake_cuda, line, least, most
+):
+    run = cclmark("p2pBandwidthLatencyTest", "-g", "2", *line.split(), env=fake_cuda.env())
+    sizes = {one.transfer.size_bytes for one in run.journal.transfers}
+    assert least <= min(sizes)
+    assert max(sizes) <= most
+    assert ("equal ones are measured once" in run.err) == (len(sizes) < int(line.split()[1]))
+
+
 def test_the_program_is_there_under_pccls_name():
     program = Path(sys.executable).parent / "p2pBandwidthLatencyTest"
     done = completed([program, "--help"], check=True)

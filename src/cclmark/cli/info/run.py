@@ -187,6 +187,7 @@ def _device_lines(device: DeviceDescription, links: Sequence[Link]) -> list[str]
     lines = [head]
     if device.pci_bus_id:
         node = f", NUMA node {device.numa_node}" if device.numa_node >= 0 else ""
+        node += f", processors {plain(device.near)}" if device.near else ""
         lines.append(
             f"          PCI {plain(device.pci_bus_id)}{node} {plain(device.uuid)}".rstrip()
         )

@@ -463,6 +463,8 @@ class PcclFlags(TransferFlags):
     local_too: int = changed(TransferFlags, "local_too", add=("-e",))
     most_shown: int = changed(TransferFlags, "most_shown", add=("-f",))
     elements: int | None = changed(TransferFlags, "elements", 10_000_000, shown="10000000")
+    least_elements: int | None = changed(TransferFlags, "least_elements", shown="8")
+    most_elements: int | None = changed(TransferFlags, "most_elements", shown="8")
     repeat: int | None = changed(TransferFlags, "repeat", 15, shown="15")
     verify: int = changed(TransferFlags, "verify", 0, shown="0")
     max_time_s: float = changed(

@@ -10,6 +10,7 @@ from typing import cast
 
 import msgspec
 
+from cclmark.base.grouping import abridged, by_key
 from cclmark.base.statistics import median
 from cclmark.document.blocks import (
     Block,
@@ -377,15 +378,13 @@ def document_of_transfers(run: RunContent) -> Document:
     results = cast("Sequence[TransferResult]", run.results)
     matrices = _matrices(run.header, results)
     journal = Journal(run.header, results=[*results], footer=run.footer)
-    matches = {}
+    matches: Mapping[Transfer, Match] = {}
+    findings: list[Finding] = []
     if run.is_whole:
         matches = slowest_matches(results, run.header, run.references.match_transfer)
-    findings = [*_findings(journal, matches)] if run.is_whole else []
-    if run.is_whole:
-        outliers, by_reference = (
-            outliers_of(results, run.header),
-            any(map(verdict_of, matches.values())),
-        )
+        outliers = outliers_of(results, run.header)
+        by_reference = any(map(verdict_of, matches.values()))
+        findings += _findings(journal, matches)
         findings += nothing_wrong(
             *(journal, findings),
             compared=by_reference or outliers.compared > 0,
@@ -430,7 +429,7 @@ def _connections(header: Header) -> Iterator[Heat]:
         return
     kinds = {one.kind for one in header.relations}
     shown = {"X", *(re.sub(r"\d+$", "#", kind) for kind in kinds), *kinds}
-    limits = [*_limits(header.relations)]
+    limits = [*_limits(header.relations), *_affinities(header)]
     if kinds != {UNKNOWN_LINK}:
         legend = [f"{sign}: {text}" for sign, text in LEGEND.items() if sign in shown]
         own = {(one.first, one.second): one.kind for one in header.relations}
@@ -442,6 +441,16 @@ def _connections(header: Header) -> Iterator[Heat]:
     }
     meaning = ["0 no path, 1 direct, n over n - 1 other devices", *limits]
     yield _of_links("P2P connectivity and min path", header, steps, "0", meaning)
+
+
+def _affinities(header: Header) -> Iterator[str]:
+    """The processors near devices, and their NUMA node, where the system reports them."""
+    places = ((one.near, one.numa_node) for one in header.devices)
+    named = by_key(zip(places, device_labels(header.devices), strict=True))
+    for (near, node), names in named.items():
+        if near:
+            of_node = f" of NUMA node {node}" if node >= 0 else ""
+            yield f"near {abridged(names, _MOST_NAMED)}: processors {near}{of_node}"
 
 
 def _limits(relations: Sequence[Relation]) -> Iterator[str]:
@@ -526,6 +535,7 @@ def _heat(
     cells = [[matrix.cells.get((row, column)) for column in columns] for row in rows]
     values = [[None if cell is None else _value(cell) for cell in line] for line in cells]
     found = [[_far(matrix, cell, far) for cell in line] for line in cells]
+    filled = [[*zip(*line, strict=True)] for line in zip(cells, values, found, strict=True)]
     marks = ["" if one is None else _DOWN if one.worse else _UP for line in found for one in line]
     width = 2 if any(marks) else 0
     title = f"{matrix.title[0].upper()}{matrix.title[1:]} [{matrix.unit}]"
@@ -538,20 +548,8 @@ def _heat(
         rows=rows,
         columns=columns,
         values=values,
-        texts=[
-            [
-                _text(matrix, cells[row][column], values[row][column], found[row][column], width)
-                for column in range(len(columns))
-            ]
-            for row in range(len(rows))
-        ],
-        hover=[
-            [
-                _details(matrix, cells[row][column], values[row][column], found[row][column], kinds)
-                for column in range(len(columns))
-            ]
-            for row in range(len(rows))
-        ],
+        texts=[[_text(matrix, *one, width) for one in line] for line in filled],
+        hover=[[_details(matrix, *one, kinds) for one in line] for line in filled],
         higher_is_better=matrix.figure in ("bandwidth", "utilisation"),
         least_span=least_span(values),
         wrong=[

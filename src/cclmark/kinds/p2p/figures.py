@@ -421,13 +421,8 @@ class MatrixCollector:
 
     def add(self, result: TransferResult) -> list[Matrix]:
         """Adds a result; returns the previous matrices if it belongs to another one."""
-        finished: list[Matrix] = []
-        if (
-            not self._is_across_hosts
-            and self._results
-            and series_of(self._results[0]) != series_of(result)
-        ):
-            finished = self.finish()
+        begins = self._results and series_of(self._results[0]) != series_of(result)
+        finished = self.finish() if begins and not self._is_across_hosts else []
         self._results.append(result)
         return finished
 

@@ -103,17 +103,11 @@ class TransferPccl(Exporter[TransferResult]):
             if matrix.figure == "utilisation":
                 title, unit = "P2P Transport Bandwidth Utilization Ratio Matrix", "%"
             head += f" {way})\n{title} ({size}Bytes) ({unit})\n"
-        own = "0.00" if series.measure == "latency" else "x"
-        rows = [
-            [
-                own
-                if row == column and (row, column) not in matrix.cells
-                else _text(matrix, (row, column))
-                for column in matrix.columns
-            ]
-            for row in matrix.rows
-        ]
+        rows = [[_text(matrix, (row, column)) for column in matrix.columns] for row in matrix.rows]
         chosen = self._kernel_line(series) + self._method_line(matrix)
+        if matrix.between_hosts:
+            instead = f"{matrix.between_hosts}, not {series.engine} {series.direction.upper()}"
+            chosen += f"# pairs on different hosts: {instead}\n"
         return chosen + head + self._lines(rows, matrix.columns)
 
     def _kernel_line(self, series: Transfer) -> str:
@@ -160,7 +154,7 @@ class TransferPccl(Exporter[TransferResult]):
 def _text(matrix: Matrix, place: tuple[str, str]) -> str:
     cell = matrix.cells.get(place)
     if cell is None:
-        return "x"
+        return "0.00" if matrix.series.measure == "latency" and place[0] == place[1] else "x"
     if cell.value is None:
         return cell.note or "?"
     return figure(cell.value)

@@ -113,8 +113,6 @@ def _measure(
         if any(True for plan in plans for _ in plan.messages()):
             ccl = _library_between_hosts(flags, coordinator)
             plans = [replace(plan, ccl=ccl) for plan in plans]
-            if flags.format == "pccl":  # whose text has no place for it
-                notice(f"pairs on different hosts are measured with {ccl} send/recv")
     elif flags.between_hosts != "auto":
         raise UsageError(
             f"--between-hosts {flags.between_hosts}: all devices are on one host: leave it out"
@@ -365,19 +363,23 @@ def plans_of(
 
 def _sizes(flags: TransferOptions, settings: Settings) -> list[int]:
     least, most = flags.least_elements, flags.most_elements
-    if least is None and most is None and flags.random_sizes > 1:
-        if not isinstance(flags, PcclFlags):
+    if least or most or flags.random_sizes > 1:
+        if isinstance(flags, PcclFlags):
+            least, most = least or _PCCL_ELEMENTS, most or _PCCL_ELEMENTS
+        elif not least and not most:
             raise UsageError("-i requires -y and -x, the bounds of the random sizes")
-        least = most = _PCCL_ELEMENTS
-    if least is not None or most is not None:
         least, most = least or 1, most or least or 1
         if least > most:
             raise UsageError(
                 f"random sizes from {least} (-y) to {most} (-x): -y must not exceed -x"
             )
-        return random_sizes(
+        sizes = random_sizes(
             flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
         )
+        if len(set(sizes)) < len(sizes):
+            between = f"from {least} (-y) to {most} (-x) integers"
+            notice(f"of the {len(sizes)} random sizes (-i) {between}, equal ones are measured once")
+        return sizes
     for size in (settings.begin_bytes, settings.end_bytes):
         if size % ELEMENT_BYTES:
             raise UsageError(f"sizes must be multiples of {ELEMENT_BYTES} bytes, not {size}")
