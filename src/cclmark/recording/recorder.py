@@ -334,9 +334,11 @@ class Recorder(Listener):
                 self._keep(result)
         beginning = self._exporter.begin(printable(header))
         self._print(beginning)
-        for text in news:
-            if plain(text) not in beginning:  # not every format shows them
-                self.notice(text)
+        shown = " ".join(beginning.split())
+        for text in (*self._request.warnings, *news):
+            if " ".join(plain(text).split()) not in shown:  # not every format shows them
+                self._progress.clear()
+                tell(text)
         if self._resumed is not None:
             for result in self._carried.before_place(self._resumed.remainder.pending[0]):
                 self._show(result)
