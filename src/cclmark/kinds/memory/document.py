@@ -63,6 +63,7 @@ _DEVICE_NOTE = (
 )
 _MOST_GROUPS = 8
 _MOST_BUFFERS = 64
+_MOST_VALUES = 2 * _MOST_GROUPS
 #: A sentence with the figures that it states.
 _Sentence: TypeAlias = tuple[str, tuple[Evidence, ...]]
 _HOST_PLACES = ("host", "shared host", "pinned host")
@@ -73,9 +74,10 @@ _STAGES = {
 }
 _BUFFERS = {
     **{"ranks": "<", "buffer": "<", "owner": "<", "place": "<", "allocated": ">", "used": ">"},
-    **{"elements": ">", "begins with": "<", "address": "<"},
+    "elements": ">",
 }
-_OPTIONAL = ("shared", "address", "begins with")
+_VALUES = {"ranks": "<", "buffer": "<", "address": "<", "begins with": "<"}
+_OPTIONAL = ("shared",)
 
 
 @dataclass(frozen=True)
@@ -345,6 +347,11 @@ def _tables(results: Sequence[MemoryResult], header: Header) -> Iterator[Table]:
         more = len(rows) - _MOST_BUFFERS
         notes = [f"{more} more buffers: see the journal"] if more > 0 else []
         yield _table(f"buffers: {title}", _BUFFERS, rows[:_MOST_BUFFERS], notes)
+    if rows := _value_rows(results):
+        more = len(rows) - _MOST_VALUES
+        notes = [f"{more} more rows: see the journal"] if more > 0 else []
+        name = "first values (of outputs: those expected)"
+        yield _table(f"{name}: {title}", _VALUES, rows[:_MOST_VALUES], notes)
 
 
 def _table(
@@ -393,15 +400,25 @@ def _buffer_rows(results: Sequence[MemoryResult]) -> list[list[str]]:
                 number + format_size(one.size_bytes),
                 format_size(one.used_bytes) if one.used_bytes else "",
                 f"{one.used_bytes // DTYPE_BYTES[dtype]:,}" if one.used_bytes else "",
-                _common(same.first_values),
-                _common(same.address) or "-",
             ]
         )
     return rows
 
 
-def _common(text: str | None) -> str:
-    return "differs" if text is None else plain(text)
+def _value_rows(results: Sequence[MemoryResult]) -> list[list[str]]:
+    """The contents of each buffer, a row for all ranks that have the same; addresses of few."""
+    few = len(results) <= _MOST_GROUPS
+    found = by_key(
+        ((one.purpose, one.address if few else "", one.first_values), result.memory.rank)
+        for result in results
+        for one in result.buffers
+        if one.first_values
+    )
+    purposes = list(dict.fromkeys(purpose for purpose, _, _ in found))
+    return [
+        [in_ranges(sorted(ranks)), *map(plain, key)]
+        for key, ranks in sorted(found.items(), key=lambda item: purposes.index(item[0][0]))
+    ]
 
 
 def _findings(results: Sequence[MemoryResult], header: Header) -> Iterator[Finding]:

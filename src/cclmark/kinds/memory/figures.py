@@ -139,16 +139,11 @@ def alike(
 
 @dataclass(frozen=True)
 class SameBuffers:
-    """A buffer that several ranks have alike.
-
-    ``first_values`` and ``address`` are None where they differ.
-    """
+    """A buffer that several ranks have alike, but for its values and address."""
 
     buffer: MemoryBuffer
     ranks: list[int]
     number: int
-    first_values: str | None
-    address: str | None
 
 
 def same_buffers(results: Sequence[MemoryResult]) -> list[SameBuffers]:
@@ -171,16 +166,9 @@ def same_buffers(results: Sequence[MemoryResult]) -> list[SameBuffers]:
     for like, by_rank in found.items():
         numbers = by_key((len(own), rank) for rank, own in by_rank.items())
         for number, ranks in numbers.items():
-            all_own = [one for rank in ranks for one in by_rank[rank]]
-            values = _only({one.first_values for one in all_own})
-            address = _only({one.address for one in all_own})
-            merged.append(SameBuffers(first[like], ranks, number, values, address))
+            merged.append(SameBuffers(first[like], ranks, number))
     purposes = list(dict.fromkeys(one.buffer.purpose for one in merged))
     return sorted(merged, key=lambda one: purposes.index(one.buffer.purpose))
-
-
-def _only(texts: set[str]) -> str | None:
-    return texts.pop() if len(texts) == 1 else None
 
 
 @dataclass(frozen=True)
