@@ -1,3 +1,4 @@
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -5,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.cli.trace.summary import step_lines
 from cclmark.explain.algorithm_steps import INPUT, OUTPUT, MeshMessage, mesh_steps
 from cclmark.trace.case_steps import DOCUMENTED, UNKNOWN, steps_of
 from cclmark.trace.rank_trace import RankTrace
@@ -117,7 +119,7 @@ def test_stages_of_each_rank_are_those_of_the_documents():
 
     def stages(line):
         operation, rank = line.split(" on rank ")
-        steps = steps_of(case_of(operation), traces(), {})
+        steps = steps_of(case_of(operation), traces(), {}, {})
         assert steps.origin == DOCUMENTED
         found = defaultdict(list)
         for step in steps.steps:
@@ -131,6 +133,25 @@ def test_stages_of_each_rank_are_those_of_the_documents():
     require_outcomes(Path(__file__).with_name("mesh_stages.txt"), stages)
 
 
+def test_the_table_has_a_row_for_each_role_and_the_slices():
+    """As the document's: 00, 02 of the root and 11, 12 of the others."""
+
+    def table(size_mb):
+        found = steps_of(case_of("broadcast"), traces(), {}, {"HCCL_BUFFSIZE": size_mb})
+        lines = step_lines(found, {})
+        return [re.split(" {2,}", line.strip()) for line in lines[lines.index("") + 1 :]]
+
+    assert table("10") == [
+        ["stages", "phase", "src", "dst", "steps", "action", "bytes each", "slices", "links"],
+        ["1", "copy in", "0", "itself", "1", "copy", "2 GiB", "205", "within the rank"],
+        ["2", "scatter", "0", "others (7)", "7", "copy", "256 MiB", "205", "unknown"],
+        ["3", "all-gather", "0", "others (7)", "7", "copy", "256 MiB", "205", "unknown"],
+        ["3", "all-gather", "1-7", "others (7)", "49", "copy", "256 MiB", "205", "unknown"],
+        ["4", "copy out", "1-7", "itself", "7", "copy", "2 GiB", "205", "within the rank"],
+    ]
+    assert {row[-2] for row in table("2048")[1:]} == {"1"}
+
+
 @pytest.mark.parametrize(
     ("case", "hosts", "reason"),
     [
@@ -140,6 +161,6 @@ def test_stages_of_each_rank_are_those_of_the_documents():
     ],
 )
 def test_unknown(case, hosts, reason):
-    found = steps_of(case, traces(case.ranks, hosts), {})
+    found = steps_of(case, traces(case.ranks, hosts), {}, {})
     assert found.origin == UNKNOWN
     assert reason in found.reason

@@ -90,10 +90,9 @@ def devices_for(flags: CaseOptions) -> NamedDevices:
 
 def wanted_of(flags: CaseOptions, *, mixed: bool = False) -> WantedDevices:
     """Returns the devices that a command for cases requests. Raises UsageError, MissingError."""
-    return WantedDevices(
-        *(lambda: devices_for(flags), device_count(flags), flags.timeout_s, mixed),
-        falls_back=True if flags.count is None and flags.npus == 1 else None,
-    )
+    back = True if flags.count is None and flags.npus == 1 else None
+    count = device_count(flags)
+    return WantedDevices(lambda: devices_for(flags), count, flags.timeout_s, mixed, back)
 
 
 def device_count(flags: CaseOptions) -> int | None:
@@ -107,7 +106,15 @@ def device_count(flags: CaseOptions) -> int | None:
     if npus > 1 and count not in (None, npus):
         raise UsageError("-g and -p request different numbers of devices")
     launched = find_placement(os.environ, alone=True)
-    if count is None and npus and (npus > 1 or launched is not None or _is_on_npus(flags)):
+    if (
+        count is None
+        and npus
+        and (
+            npus > 1
+            or launched is not None
+            or choose_devices(devices_for(flags), None, devices_here).runtime == "acl"
+        )
+    ):
         return max(1, npus // ((launched and launched.local_size) or 1))
     if npus < 2 and is_primary(os.environ):
         notice(
@@ -115,11 +122,6 @@ def device_count(flags: CaseOptions) -> int | None:
             "For one device write -g 1."
         )
     return count
-
-
-def _is_on_npus(flags: CaseOptions) -> bool:
-    """Whether the devices of a command without a launcher are those of hccl_test."""
-    return choose_devices(devices_for(flags), None, devices_here).runtime == "acl"
 
 
 def with_mpirun(

@@ -62,8 +62,7 @@ _DEVICE_NOTE = (
     "processes cause during a stage."
 )
 _MOST_GROUPS = 8
-_MOST_BUFFERS = 64
-_MOST_VALUES = 2 * _MOST_GROUPS
+_MOST_ROWS = 32
 #: A sentence with the figures that it states.
 _Sentence: TypeAlias = tuple[str, tuple[Evidence, ...]]
 _HOST_PLACES = ("host", "shared host", "pinned host")
@@ -77,7 +76,6 @@ _BUFFERS = {
     "elements": ">",
 }
 _VALUES = {"ranks": "<", "buffer": "<", "address": "<", "begins with": "<"}
-_OPTIONAL = ("shared",)
 
 
 @dataclass(frozen=True)
@@ -343,22 +341,21 @@ def _tables(results: Sequence[MemoryResult], header: Header) -> Iterator[Table]:
         notes = [f"{more} more ranks, each different: see the journal"] if more else []
         rows = _stage_rows(group, header)
         yield _table(f"stages of {ranks}: {title}", _STAGES, rows, notes * (number == len(shown)))
-    if rows := _buffer_rows(results):
-        more = len(rows) - _MOST_BUFFERS
-        notes = [f"{more} more buffers: see the journal"] if more > 0 else []
-        yield _table(f"buffers: {title}", _BUFFERS, rows[:_MOST_BUFFERS], notes)
-    if rows := _value_rows(results):
-        more = len(rows) - _MOST_VALUES
+    values = "first values (of outputs: those expected)"
+    for name, columns, rows in (
+        ("buffers", _BUFFERS, _buffer_rows(results)),
+        (values, _VALUES, _value_rows(results)),
+    ):
+        more = len(rows) - _MOST_ROWS
         notes = [f"{more} more rows: see the journal"] if more > 0 else []
-        name = "first values (of outputs: those expected)"
-        yield _table(f"{name}: {title}", _VALUES, rows[:_MOST_VALUES], notes)
+        yield from [_table(f"{name}: {title}", columns, rows[:_MOST_ROWS], notes)] * bool(rows)
 
 
 def _table(
     title: str, columns: Mapping[str, str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> Table:
     heads = [*columns]
-    optional = [heads.index(one) for one in _OPTIONAL if one in columns]
+    optional = [heads.index("shared")] if "shared" in columns else []
     sides = "".join(columns.values())
     return without_empty_columns(Table(title, heads, rows, sides, notes, optional=optional))
 
@@ -414,10 +411,9 @@ def _value_rows(results: Sequence[MemoryResult]) -> list[list[str]]:
         for one in result.buffers
         if one.first_values
     )
-    purposes = list(dict.fromkeys(purpose for purpose, _, _ in found))
     return [
         [in_ranges(sorted(ranks)), *map(plain, key)]
-        for key, ranks in sorted(found.items(), key=lambda item: purposes.index(item[0][0]))
+        for key, ranks in sorted(found.items(), key=lambda item: (item[0][0], item[1]))
     ]
 
 
