@@ -13,6 +13,7 @@ from cclmark.trace.rank_trace import RankTrace
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size
 from goldens import require_outcomes
+from places import REPOSITORY
 from step_simulation import Memory, by_granule, execute
 
 SIZES = st.integers(2, 7).flatmap(
@@ -136,10 +137,13 @@ def test_stages_of_each_rank_are_those_of_the_documents():
 def test_the_table_has_a_row_for_each_role_and_the_slices():
     """As the document's: 00, 02 of the root and 11, 12 of the others."""
 
-    def table(size_mb):
-        found = steps_of(case_of("broadcast"), traces(), {}, {"HCCL_BUFFSIZE": size_mb})
-        lines = step_lines(found, {})
-        return [re.split(" {2,}", line.strip()) for line in lines[lines.index("") + 1 :]]
+    def lines(buffer_mb, **more):
+        case = case_of("broadcast", **more)
+        found = step_lines(steps_of(case, traces(), {}, {"HCCL_BUFFSIZE": buffer_mb}), {})
+        return found[found.index("") + 1 :]
+
+    def table(buffer_mb):
+        return [re.split(" {2,}", line.strip()) for line in lines(buffer_mb)]
 
     assert table("10") == [
         ["stages", "phase", "src", "dst", "steps", "action", "bytes each", "slices", "links"],
@@ -150,6 +154,8 @@ def test_the_table_has_a_row_for_each_role_and_the_slices():
         ["4", "copy out", "1-7", "itself", "7", "copy", "2 GiB", "205", "within the rank"],
     ]
     assert {row[-2] for row in table("2048")[1:]} == {"1"}
+    page = (REPOSITORY / "docs" / "from" / "hccl-test.md").read_text()
+    assert "\n".join(lines("10", size_bytes=16 << 20, count=4 << 20)) in page
 
 
 @pytest.mark.parametrize(
