@@ -12,7 +12,7 @@ FENCE = re.compile(r"^```(?:text|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL
 LEFT_OUT = ("…", "faster than the default", "is the smallest value")
 # Parts of lines that depend on the machine: figures with their units, and marks of precision.
 VARIES = re.compile(
-    r"[~*]|[-+]?\d[\d.,e+]*(?: ?(?:[KMG]i)?B\b| µs\b| GB/s\b| %|%)?|\((?:DEV\d[^)]*)\)"
+    r"[~*]|0x[0-9a-f]+|[-+]?\d[\d.,e+]*(?: ?(?:[KMG]i)?B\b| µs\b| GB/s\b| %|%)?|\((?:DEV\d[^)]*)\)"
 )
 
 

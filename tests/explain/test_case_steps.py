@@ -67,7 +67,7 @@ def broken_ring():
 def test_all_rings_together_reduce_everything(rings, in_place):
     channels = tuple(range(len(rings)))
     case = case_of(in_place=in_place)
-    found = steps_of(case, traces_of(rings), everywhere(task(channels)))
+    found = steps_of(case, traces_of(rings), everywhere(task(channels)), {})
     parts = {(step.path, step.chunk) for step in found.steps}
     assert len(parts) == 4 * len(found.carriers)
     memory = Memory()
@@ -83,7 +83,7 @@ def test_all_rings_together_reduce_everything(rings, in_place):
 
 
 def unknown(case, traces, tasks):
-    found = steps_of(case, traces, tasks)
+    found = steps_of(case, traces, tasks, {})
     assert found.origin == UNKNOWN
     assert found.steps == []
     assert step_lines(found, {}) == [f"  steps of the algorithm: unknown: {found.reason}"]
@@ -129,8 +129,8 @@ def test_why_steps_are_unknown():
 
 
 def test_where_little_is_missing_steps_are_derived():
-    assert steps_of(case_of(), traces_of(AB, operations=2), TWO_TASKS).origin == DERIVED
-    same = steps_of(case_of(), traces_of(AB[:1]), THREE)
+    assert steps_of(case_of(), traces_of(AB, operations=2), TWO_TASKS, {}).origin == DERIVED
+    same = steps_of(case_of(), traces_of(AB[:1]), THREE, {})
     assert same.notes[0].startswith("the log contains no ring of channels 1-2: it is taken to be")
 
 
@@ -139,7 +139,7 @@ def test_messages_of_ranks_with_a_log():
         0: [task(peer=1, function="Send", number=1), task(peer=3, function="Recv", number=2)],
         1: [task(peer=0, function="Recv", number=1, count=512)],
     }
-    found = steps_of(case_of(operation="sendrecv"), traces_of(), tasks)
+    found = steps_of(case_of(operation="sendrecv"), traces_of(), tasks, {})
     assert found.origin == OBSERVED
     assert [(s.source, s.destination, s.size_bytes) for s in found.steps] == [
         (0, 1, 4096),

@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cclmark.cli.trace.summary import step_lines
 from cclmark.explain.algorithm_steps import INPUT, OUTPUT, MeshMessage, mesh_steps
 from cclmark.trace.case_steps import DOCUMENTED, UNKNOWN, steps_of
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.work.cases import Case
 from cclmark.work.sizes import format_size
 from goldens import require_outcomes
+from places import REPOSITORY
 from step_simulation import Memory, by_granule, execute
 
 SIZES = st.integers(2, 7).flatmap(
@@ -117,7 +119,7 @@ def test_stages_of_each_rank_are_those_of_the_documents():
 
     def stages(line):
         operation, rank = line.split(" on rank ")
-        steps = steps_of(case_of(operation), traces(), {})
+        steps = steps_of(case_of(operation), traces(), {}, {})
         assert steps.origin == DOCUMENTED
         found = defaultdict(list)
         for step in steps.steps:
@@ -131,6 +133,20 @@ def test_stages_of_each_rank_are_those_of_the_documents():
     require_outcomes(Path(__file__).with_name("mesh_stages.txt"), stages)
 
 
+def test_the_table_has_a_row_for_each_role_and_the_slices():
+    """As the document's: 00, 02 of the root and 11, 12 of the others. The page shows it."""
+
+    def lines(buffer_mb, **more):
+        found = steps_of(case_of("broadcast", **more), traces(), {}, {"HCCL_BUFFSIZE": buffer_mb})
+        shown = step_lines(found, {})
+        return shown[shown.index("") + 1 :]
+
+    page = (REPOSITORY / "docs" / "from" / "hccl-test.md").read_text()
+    assert "\n".join(lines("10", size_bytes=16 << 20, count=4 << 20)) in page
+    for buffer_mb, slices in (("10", "205"), ("2048", "1")):
+        assert {line.split("  ")[-2].strip() for line in lines(buffer_mb)[1:]} == {slices}
+
+
 @pytest.mark.parametrize(
     ("case", "hosts", "reason"),
     [
@@ -140,6 +156,6 @@ def test_stages_of_each_rank_are_those_of_the_documents():
     ],
 )
 def test_unknown(case, hosts, reason):
-    found = steps_of(case, traces(case.ranks, hosts), {})
+    found = steps_of(case, traces(case.ranks, hosts), {}, {})
     assert found.origin == UNKNOWN
     assert reason in found.reason

@@ -54,8 +54,9 @@ def test_the_engines_plan_in_short(cclmark, tmp_path):
     }
     assert "steps of the algorithm, planned by cclmark's engine (each rank reduces one" in run.out
     lines = [" ".join(line.split()) for line in run.out.splitlines()]
-    assert "1 reduction 12 reduce 16 KiB shared memory" in lines
-    assert "2 result 16 copy 16 KiB shared memory; within the rank" in lines
+    assert "1 reduction 0-3 others (3) 12 reduce 16 KiB shared memory" in lines
+    assert "2 result 0-3 itself 4 copy 16 KiB within the rank" in lines
+    assert "2 result 0-3 others (3) 12 copy 16 KiB shared memory" in lines
     assert f"cclmark: steps {tmp_path}/t.steps.csv" in run.err
 
 

@@ -161,18 +161,19 @@ _LAUNCHERS: dict[str, Callable[[_Environment], Placement | None]] = {
 }
 
 
-def find_placement(env: _Environment) -> Placement | None:
+def find_placement(env: _Environment, *, alone: bool = False) -> Placement | None:
     """The placement by the launcher of this process, None without one or with a single process.
 
-    If variables of several launchers are set, the innermost launcher counts, unless
-    CCLMARK_LAUNCHER names one, or ``none``; see _counted. Raises UsageError for invalid numbers.
+    ``alone``: whether that of a single process is returned. If variables of several launchers are
+    set, the innermost one counts, unless CCLMARK_LAUNCHER names one, or ``none``; see _counted.
+    Raises UsageError for invalid numbers.
     """
     found = _found(env)
     if not found:
         return None
     name = _counted(found)
     counted = found[name]
-    if counted.processes == 1:
+    if counted.processes == 1 and not alone:
         return None
     return replace(
         counted,

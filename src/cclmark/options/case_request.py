@@ -19,7 +19,7 @@ from cclmark.journal.setting_values import read_configuration_files
 from cclmark.journal.summaries import usual_clock
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.debugging import debugged
-from cclmark.launch.devices import indicated_vendor
+from cclmark.launch.devices import choose_devices, indicated_vendor
 from cclmark.launch.placement import SRUN, find_placement, is_primary, launching_program
 from cclmark.launch.request import Request
 from cclmark.options import groups
@@ -27,7 +27,7 @@ from cclmark.options.command import given_of
 from cclmark.options.groups import AUTO_PLACEMENT, CaseOptions
 from cclmark.rank import locate
 from cclmark.recording.caller import notice
-from cclmark.recording.joining import WantedDevices
+from cclmark.recording.joining import WantedDevices, devices_here
 from cclmark.work.binding import Binding
 from cclmark.work.cases import Case, Sweep, UnevenPattern, rows_pattern
 from cclmark.work.inject import Injection
@@ -90,26 +90,39 @@ def devices_for(flags: CaseOptions) -> NamedDevices:
 
 
 def wanted_of(flags: CaseOptions, *, mixed: bool = False) -> WantedDevices:
-    """Returns the devices that a command for cases requests. Raises UsageError."""
-    return WantedDevices(lambda: devices_for(flags), device_count(flags), flags.timeout_s, mixed)
+    """Returns the devices that a command for cases requests. Raises UsageError, MissingError."""
+    back = True if flags.count is None and flags.npus == 1 else None
+    count = device_count(flags)
+    return WantedDevices(lambda: devices_for(flags), count, flags.timeout_s, mixed, back)
 
 
 def device_count(flags: CaseOptions) -> int | None:
-    """Returns the device count of ``-g``, or of hccl_test's ``-p``, which counts per host."""
-    if flags.npus is None or flags.npus > 1:
-        if flags.count is not None and flags.npus is not None and flags.count != flags.npus:
-            raise UsageError("-g and -p request different numbers of devices")
-        if flags.count is not None or flags.npus is None:
-            return flags.count
-        placement = find_placement(os.environ)
-        beside = placement.local_size if placement is not None else None
-        return max(1, flags.npus // (beside or 1))
-    if is_primary(os.environ):
+    """Returns the device count of ``-g``, or of hccl_test's ``-p``, which counts per host.
+
+    ``-p 1`` of nccl-tests starts ranks in parallel, with one device for each process of a launcher.
+    """
+    npus, count = flags.npus, flags.count
+    if npus is None:
+        return count
+    if npus > 1 and count not in (None, npus):
+        raise UsageError("-g and -p request different numbers of devices")
+    launched = find_placement(os.environ, alone=True)
+    if (
+        count is None
+        and npus
+        and (
+            npus > 1
+            or launched is not None
+            or choose_devices(devices_for(flags), None, devices_here).runtime == "acl"
+        )
+    ):
+        return max(1, npus // ((launched and launched.local_size) or 1))
+    if npus < 2 and is_primary(os.environ):
         notice(
-            f"-p {flags.npus} is ignored: ranks always start in parallel and outputs are checked. "
+            f"-p {npus} is ignored: ranks always start in parallel and outputs are checked. "
             "For one device write -g 1."
         )
-    return flags.count
+    return count
 
 
 def with_mpirun(

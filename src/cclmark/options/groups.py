@@ -310,8 +310,8 @@ class HcclTestOptions:
     npus: int | None = option(
         "-p",
         type=WholeNumber(least=0),
-        help="Like -g, for users of hccl_test, from 2 on; 0 and 1 have another meaning in other "
-        "tools and are ignored.",
+        help="Like -g, for users of hccl_test. 0, and 1 on other devices than NPUs without a "
+        "launcher, are ignored: they have another meaning in other tools.",
     )
 
 

@@ -38,6 +38,7 @@ from cclmark.explain.plugin_log import PluginEvent
 from cclmark.trace.log_events import Task
 from cclmark.trace.rank_trace import RankTrace
 from cclmark.work.cases import Case
+from cclmark.work.library_settings import number_set
 from cclmark.work.operations import DTYPE_BYTES, OPERATIONS
 from cclmark.work.sizes import in_ranges
 
@@ -76,7 +77,8 @@ class CaseSteps:
     are unknown.
     ``algorithm``: in words. ``carriers``: rings or trees, by the numbers that steps have as
     ``path``. ``transports``: how the library connects a rank to another. ``notes``: what a reader
-    must know about the steps.
+    must know about the steps. ``root``: of the operation. ``slices``: the number of parts into
+    which the library's buffer divides the message, if known; each passes all stages.
     """
 
     origin: str
@@ -86,15 +88,20 @@ class CaseSteps:
     carriers: list[Carrier] = field(default_factory=list)
     transports: dict[tuple[int, int], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    root: int | None = None
+    slices: str = ""
 
 
 def steps_of(
-    case: Case, traces: Sequence[RankTrace], tasks: Mapping[int, Sequence[Task]]
+    case: Case,
+    traces: Sequence[RankTrace],
+    tasks: Mapping[int, Sequence[Task]],
+    environment: Mapping[str, str],
 ) -> CaseSteps:
     """Returns the steps of one operation.
 
     ``traces``: of all ranks, in their order. ``tasks``: by rank, those of ranks whose log of the
-    plug-in was read.
+    plug-in was read. ``environment``: that of the ranks, with settings of the library.
     """
     try:
         found = _steps_of(case, traces, tasks)
@@ -102,6 +109,12 @@ def steps_of(
         return CaseSteps(UNKNOWN, str(error))
     found.steps.sort(key=lambda step: step.stage)
     found.transports = _transports(traces)
+    found.root = case.root
+    if found.origin == DOCUMENTED:
+        size, is_set = number_set(environment, _HCCL, "HCCL_BUFFSIZE")
+        found.slices = str(-(-case.size_bytes // (size << 20)))
+        buffer = f"HCCL_BUFFSIZE, {size} MiB ({'set' if is_set else 'the default'})"
+        found.notes.append(f"bytes are of all slices, whose number is derived from {buffer}")
     return found
 
 
@@ -375,8 +388,7 @@ def _documented(case: Case, hosts: int) -> CaseSteps:
         raise _UnknownError(f"HCCL's documents describe no steps of {case.operation}")
     notes = [
         "HCCL reports no algorithm, and within a host it also has rings: cclmark trace msprof "
-        "shows the tasks that msprof recorded",
-        "bytes are totals: what exceeds the library's buffer (HCCL_BUFFSIZE) passes in slices",
+        "shows the tasks that msprof recorded"
     ]
     if case.matrix:
         notes.append("the first stage of HCCL's alltoallv is not documented and left out")

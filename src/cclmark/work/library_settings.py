@@ -59,6 +59,16 @@ def find_setting(ccl: str, name: str) -> LibrarySetting | None:
     return next((one for one in known if one.name == name), None)
 
 
+def number_set(environment: Mapping[str, str], ccl: str, name: str) -> tuple[int, bool]:
+    """The number of a known setting, and whether it is set; else its default."""
+    text = environment.get(name, "").strip()
+    if text.isascii() and text.isdecimal() and 0 < int(text[:18]) < 1 << 50:
+        return int(text), True
+    setting = find_setting(ccl, name)
+    assert setting is not None
+    return int(setting.default), False
+
+
 def options_of(ccl: str) -> list[LibrarySetting]:
     """The options of a communicator that the engine can give to the library, as ``config.NAME``.
 

@@ -140,6 +140,9 @@ def test_checks_on_the_host_take_a_piece_of_its_memory(cclmark, fake_cuda):
     piece = "piece that is filled or checked on the host"
     for result in run.journal.results:
         assert buffers(result, "host")[piece].size_bytes >= MIB
+        for own in (buffers(result)[name] for name in ("input", "output")):
+            row = f"{own.purpose} {own.address} {own.first_values}"
+            assert row in re.sub(" +", " ", run.out)
     assert "the input, the expected and the received output: 3 MiB" in " ".join(run.out.split())
     corrupt = ("--inject", "corrupt:rank=1,index=5")
     words = (*wanted, "-e", "1M", "-n", "2", "-w", "1", *corrupt)

@@ -1,5 +1,6 @@
 """What is taken of memory, what explains it, and how ranks that are alike become one."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,16 @@ def stage(name, owner, before, after, **stated):
     return MemoryStage(name, owner, reading(before), reading(after, **stated))
 
 
+def buffers_of(rank, *, values=()):
+    first, expected = values or ("", "")
+    return [
+        MemoryBuffer("cclmark", "input", "device", 4 * MIB, MIB, first, f"{0x1000 + rank:#x}"),
+        MemoryBuffer("cclmark", "output", "device", 4 * MIB, MIB, expected, "0x9000"),
+        MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x1", mapped=True),
+        MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x2", mapped=True),
+    ]
+
+
 def result_of(rank, *, created=100, end=True, drift=0, case=CASE, **changes):
     taken = 1 + created + drift
     stages = [
@@ -50,13 +61,9 @@ def result_of(rank, *, created=100, end=True, drift=0, case=CASE, **changes):
     ]
     if end:
         stages.append(stage("communicator destroyed", "library", taken + 10, 5 + drift))
-    own = [
-        MemoryBuffer("cclmark", "input", "device", 4 * MIB, MIB, "1 2", f"{0x1000 + rank:#x}"),
-        MemoryBuffer("cclmark", "output", "device", 4 * MIB, MIB, f"{rank}", "0x9000"),
-        MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x1", mapped=True),
-        MemoryBuffer("library", "slots of another rank", "device", MIB, 0, "", "0x2", mapped=True),
-    ]
-    whole = MemoryResult(rank, RankMemory(case, rank), "ok", stages=stages, buffers=own)
+    whole = MemoryResult(
+        rank, RankMemory(case, rank), "ok", stages=stages, buffers=buffers_of(rank)
+    )
     return replace(whole, **changes)
 
 
@@ -145,6 +152,7 @@ def resumed():
     return result
 
 
+FULL = [buffers_of(rank, values=("1 2", "3")) for rank in range(9)]
 SKIPPED = {"status": "skipped", "reason": "no \x1b room", "buffers": []}
 WRONG = Verification(3, [WrongOutput(1, 3, 7, "1", "2")])
 REASONS = ("alone in its island", "it is old", "it is old")
@@ -171,7 +179,10 @@ TEXTS = {
     **{
         f"computed.{format}": (
             *(format, "cuda"),
-            [result_of(rank, channels=CHANNELS, not_stated="it is old") for rank in range(4)],
+            [
+                replace(result_of(rank, channels=CHANNELS, not_stated="it is old"), buffers=own)
+                for rank, own in enumerate(FULL[:4])
+            ],
         )
         for format in ("table", "markdown", "csv")
     },
@@ -202,6 +213,13 @@ def test_ranks_that_share_a_device_are_named():
     # Results of unknown devices are printed.
     header.devices.clear()
     assert "all_reduce 1 MiB" in printed("markdown", header, [result_of(0, stages=[], buffers=[])])
+
+
+def test_addresses_are_listed_of_at_most_eight_ranks():
+    for ranks, row in ((8, r"0 +input +0x1000 +1 2\n"), (9, r"0-8 +input +1 2\n")):
+        case, owned = replace(CASE, ranks=ranks), enumerate(FULL[:ranks])
+        results = [result_of(rank, case=case, buffers=own) for rank, own in owned]
+        assert re.search(f"^  {row}", printed("table", header_of(ranks), results), re.MULTILINE)
 
 
 def test_ranks_of_two_cases_may_arrive_mixed():

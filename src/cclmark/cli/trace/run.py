@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -442,7 +443,7 @@ class StepListing:
         """
         ordered = sorted(traces, key=lambda trace: trace.rank)
         tasks = {one.rank: one.events.tasks for one in found.ranks if one.log is not None}
-        steps = steps_of(self._case, ordered, tasks)
+        steps = steps_of(self._case, ordered, tasks, os.environ)
         relations = _relations(surroundings)
         failure = self._failure_to_write(step_file(steps, relations)) if steps.steps else ""
         return step_lines(steps, relations), failure

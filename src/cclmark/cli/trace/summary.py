@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from operator import itemgetter
 from statistics import median
 
-from cclmark.base.grouping import abridged
+from cclmark.base.grouping import abridged, by_key
 from cclmark.document.columns import ColumnKind
 from cclmark.document.connection_words import ring_lines, tree_lines
 from cclmark.document.fields import Field, csv_lines
@@ -47,7 +46,7 @@ from cclmark.trace.timeline_assembly import (
     slowest_channel,
 )
 from cclmark.work.cases import Case
-from cclmark.work.sizes import format_size
+from cclmark.work.sizes import format_size, in_ranges
 
 
 def batch_text(batch: BatchTime, untraced_s: float | None, text: Callable[[float], str]) -> str:
@@ -491,7 +490,7 @@ def _carriers(found: CaseSteps) -> list[str]:
 
 def _listed(found: CaseSteps, links: Links) -> list[str]:
     several = len(found.carriers) > 1
-    rows = [["stage", "phase", "step", "action", "chunk", "bytes", "link"]]
+    rows = [["stage", "phase", "step", "action", "chunk", "bytes", "slices", "link"]]
     for step in found.steps:
         chunk = "" if step.chunk is None else str(step.chunk)
         if several:
@@ -504,62 +503,57 @@ def _listed(found: CaseSteps, links: Links) -> list[str]:
                 step.action,
                 chunk,
                 format_size(step.size_bytes),
+                found.slices,
                 links.words(step),
             ]
         )
-    return _aligned(rows, "><<<<><")
-
-
-@dataclass
-class _Stage:
-    """Steps of one stage and phase, in words that stages which are alike share."""
-
-    stage: int
-    phase: str
-    steps: int
-    sizes: str
-    action: str
-    links: str
-
-    @property
-    def likeness(self) -> tuple[str, int, str, str, str]:
-        return (self.phase, self.steps, self.sizes, self.action, self.links)
+    return _aligned(rows, "><<<<>><")
 
 
 def _merged(found: CaseSteps, links: Links) -> list[str]:
-    rows = [["stages", "phase", "steps of a stage", "action", "bytes of a step", "links"]]
-    stages = [
-        _stage(number, phase, list(steps), links)
-        for (number, phase), steps in groupby(
-            sorted(found.steps, key=lambda step: (step.stage, step.phase, step.is_local)),
-            key=lambda step: (step.stage, step.phase),
-        )
-    ]
-    for _, alike in groupby(stages, key=lambda stage: stage.likeness):
-        first, *rest = alike
-        last = rest[-1] if rest else first
-        numbers = str(first.stage) if first is last else f"{first.stage}–{last.stage}"
-        rows.append(
-            [numbers, first.phase, str(first.steps), first.action, first.sizes, first.links]
-        )
+    """A row for each role in a stage: of the root and of others, within a rank and between."""
+    roles = by_key(
+        ((step.stage, step.phase, found.root not in (None, step.source), not step.is_local), step)
+        for step in found.steps
+    )
+    alike = by_key(
+        ((phase, *role, *_words(found, steps, links)), (stage, steps))
+        for (stage, phase, *role), steps in sorted(roles.items(), key=itemgetter(0))
+    )
+    rows = [["stages", "phase", "src", "dst", "steps", "action", "bytes each", "slices", "links"]]
+    for (phase, _, _, *words), own in alike.items():
+        steps = [step for _, of_stage in own for step in of_stage]
+        sources = in_ranges(sorted({one.source for one in steps if one.source is not None})) or "…"
+        stages = in_ranges([stage for stage, _ in own])
+        rows.append([stages, str(phase), sources, _targets(steps, found.steps), *map(str, words)])
     hidden = len(rows) - 1 - _MOST_LINES
-    lines = _aligned(rows[: _MOST_LINES + 1], "><><<<")
+    lines = _aligned(rows[: _MOST_LINES + 1], "><<<><<><")
     return [*lines, f"    and {counted(hidden, 'more line')}"] if hidden > 0 else lines
 
 
-def _stage(number: int, phase: str, steps: Sequence[Step], links: Links) -> _Stage:
-    sizes = sorted({step.size_bytes for step in steps})
-    text = format_size(sizes[0])
-    if format_size(sizes[-1]) != text:
-        text += f" – {format_size(sizes[-1])}"
-    return _Stage(
-        number,
-        phase,
-        len(steps),
-        text,
-        " and ".join(dict.fromkeys(sorted(step.action for step in steps))),
+def _words(found: CaseSteps, steps: Sequence[Step], links: Links) -> tuple[str, ...]:
+    """The number of the steps, actions, sizes, slices and links."""
+    least, most = (format_size(end(step.size_bytes for step in steps)) for end in (min, max))
+    return (
+        str(len(steps)),
+        " and ".join(sorted({step.action for step in steps})),
+        most if least == most else f"{least} – {most}",
+        found.slices,
         abridged(sorted({links.words(step) for step in steps}), _MOST_LINKS, "; "),
     )
+
+
+def _targets(steps: Sequence[Step], every: Sequence[Step]) -> str:
+    """The destinations of steps of one role. ``every``: the steps of all ranks."""
+    if steps[0].is_local:
+        return "itself"
+    ranks = {end for step in every for end in (step.source, step.destination)} - {None}
+    targets = [{*own} for own in by_key((one.source, one.destination) for one in steps).values()]
+    numbers = sorted({len(own) for own in targets})
+    if numbers == [len(ranks) - 1]:
+        return f"others ({numbers[0]})"
+    same = all(own == targets[0] for own in targets)
+    return in_ranges(sorted(targets[0])) if same else f"{in_ranges(numbers)} each"
 
 
 def _ends(step: Step) -> str:

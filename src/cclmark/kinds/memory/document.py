@@ -62,7 +62,7 @@ _DEVICE_NOTE = (
     "processes cause during a stage."
 )
 _MOST_GROUPS = 8
-_MOST_BUFFERS = 64
+_MOST_ROWS = 32
 #: A sentence with the figures that it states.
 _Sentence: TypeAlias = tuple[str, tuple[Evidence, ...]]
 _HOST_PLACES = ("host", "shared host", "pinned host")
@@ -73,9 +73,9 @@ _STAGES = {
 }
 _BUFFERS = {
     **{"ranks": "<", "buffer": "<", "owner": "<", "place": "<", "allocated": ">", "used": ">"},
-    **{"elements": ">", "begins with": "<", "address": "<"},
+    "elements": ">",
 }
-_OPTIONAL = ("shared", "address", "begins with")
+_VALUES = {"ranks": "<", "buffer": "<", "address": "<", "begins with": "<"}
 
 
 @dataclass(frozen=True)
@@ -341,17 +341,21 @@ def _tables(results: Sequence[MemoryResult], header: Header) -> Iterator[Table]:
         notes = [f"{more} more ranks, each different: see the journal"] if more else []
         rows = _stage_rows(group, header)
         yield _table(f"stages of {ranks}: {title}", _STAGES, rows, notes * (number == len(shown)))
-    if rows := _buffer_rows(results):
-        more = len(rows) - _MOST_BUFFERS
-        notes = [f"{more} more buffers: see the journal"] if more > 0 else []
-        yield _table(f"buffers: {title}", _BUFFERS, rows[:_MOST_BUFFERS], notes)
+    values = "first values (of outputs: those expected)"
+    for name, columns, rows in (
+        ("buffers", _BUFFERS, _buffer_rows(results)),
+        (values, _VALUES, _value_rows(results)),
+    ):
+        more = len(rows) - _MOST_ROWS
+        notes = [f"{more} more rows: see the journal"] if more > 0 else []
+        yield from [_table(f"{name}: {title}", columns, rows[:_MOST_ROWS], notes)] * bool(rows)
 
 
 def _table(
     title: str, columns: Mapping[str, str], rows: Sequence[Sequence[str]], notes: Sequence[str]
 ) -> Table:
     heads = [*columns]
-    optional = [heads.index(one) for one in _OPTIONAL if one in columns]
+    optional = [heads.index("shared")] if "shared" in columns else []
     sides = "".join(columns.values())
     return without_empty_columns(Table(title, heads, rows, sides, notes, optional=optional))
 
@@ -393,15 +397,24 @@ def _buffer_rows(results: Sequence[MemoryResult]) -> list[list[str]]:
                 number + format_size(one.size_bytes),
                 format_size(one.used_bytes) if one.used_bytes else "",
                 f"{one.used_bytes // DTYPE_BYTES[dtype]:,}" if one.used_bytes else "",
-                _common(same.first_values),
-                _common(same.address) or "-",
             ]
         )
     return rows
 
 
-def _common(text: str | None) -> str:
-    return "differs" if text is None else plain(text)
+def _value_rows(results: Sequence[MemoryResult]) -> list[list[str]]:
+    """The contents of each buffer, a row for all ranks that have the same; addresses of few."""
+    few = len(results) <= _MOST_GROUPS
+    found = by_key(
+        ((one.purpose, one.address if few else "", one.first_values), result.memory.rank)
+        for result in results
+        for one in result.buffers
+        if one.first_values
+    )
+    return [
+        [in_ranges(sorted(ranks)), *map(plain, key)]
+        for key, ranks in sorted(found.items(), key=lambda item: (item[0][0], item[1]))
+    ]
 
 
 def _findings(results: Sequence[MemoryResult], header: Header) -> Iterator[Finding]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cclmark.base.grouping import by_key
 from cclmark.journal.schema import DeviceDescription
 from cclmark.kinds.memory.result import MemoryBuffer, MemoryResult, MemoryStage
-from cclmark.work.library_settings import find_setting
+from cclmark.work.library_settings import number_set
 
 GIVEN_BACK = "communicator destroyed"
 ALLOCATED = "buffers allocated"
@@ -139,16 +140,11 @@ def alike(
 
 @dataclass(frozen=True)
 class SameBuffers:
-    """A buffer that several ranks have alike.
-
-    ``first_values`` and ``address`` are None where they differ.
-    """
+    """A buffer that several ranks have alike, but for its values and address."""
 
     buffer: MemoryBuffer
     ranks: list[int]
     number: int
-    first_values: str | None
-    address: str | None
 
 
 def same_buffers(results: Sequence[MemoryResult]) -> list[SameBuffers]:
@@ -157,30 +153,20 @@ def same_buffers(results: Sequence[MemoryResult]) -> list[SameBuffers]:
     Equal buffers of one rank, for example the mapped buffers of its peers, are one entry with
     their ``number``.
     """
-    found: dict[tuple[object, ...], dict[int, list[MemoryBuffer]]] = {}
+    found: dict[tuple[object, ...], Counter[int]] = {}
     first: dict[tuple[object, ...], MemoryBuffer] = {}
     for result in results:
         for one in result.buffers:
-            key: tuple[object, ...] = (
-                *(one.owner, one.purpose, one.place, one.mapped),
-                *(one.size_bytes, one.used_bytes),
-            )
+            key = (one.owner, one.purpose, one.place, one.mapped, one.size_bytes, one.used_bytes)
             first.setdefault(key, one)
-            found.setdefault(key, {}).setdefault(result.memory.rank, []).append(one)
-    merged: list[SameBuffers] = []
-    for like, by_rank in found.items():
-        numbers = by_key((len(own), rank) for rank, own in by_rank.items())
-        for number, ranks in numbers.items():
-            all_own = [one for rank in ranks for one in by_rank[rank]]
-            values = _only({one.first_values for one in all_own})
-            address = _only({one.address for one in all_own})
-            merged.append(SameBuffers(first[like], ranks, number, values, address))
+            found.setdefault(key, Counter())[result.memory.rank] += 1
+    merged = [
+        SameBuffers(first[key], ranks, number)
+        for key, by_rank in found.items()
+        for number, ranks in by_key((number, rank) for rank, number in by_rank.items()).items()
+    ]
     purposes = list(dict.fromkeys(one.buffer.purpose for one in merged))
     return sorted(merged, key=lambda one: purposes.index(one.buffer.purpose))
-
-
-def _only(texts: set[str]) -> str | None:
-    return texts.pop() if len(texts) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -214,22 +200,12 @@ def expected_of(result: MemoryResult, environment: Mapping[str, str]) -> Expecte
     """
     library = result.memory.ccl.removeprefix("torch:")
     if library == "nccl":
-        value, is_set = _setting(environment, "nccl", "NCCL_BUFFSIZE")
+        value, is_set = number_set(environment, "nccl", "NCCL_BUFFSIZE")
         channels = 0 if result.channels is None else result.channels.collective
         unit = f"a connection of all {channels} channels"
         return Expected("NCCL_BUFFSIZE", value, is_set, value * channels or None, unit)
     if library == "hccl":
-        value, is_set = _setting(environment, "hccl", "HCCL_BUFFSIZE")
+        value, is_set = number_set(environment, "hccl", "HCCL_BUFFSIZE")
         value <<= 20
         return Expected("HCCL_BUFFSIZE", value, is_set, 2 * value, "the communicator")
     return None
-
-
-def _setting(environment: Mapping[str, str], ccl: str, name: str) -> tuple[int, bool]:
-    """The value of a library's setting, and whether it is set."""
-    text = environment.get(name, "").strip()
-    if text.isascii() and text.isdecimal() and 0 < int(text[:18]) < 1 << 50:
-        return int(text), True
-    setting = find_setting(ccl, name)
-    assert setting is not None
-    return int(setting.default), False
