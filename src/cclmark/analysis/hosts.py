@@ -14,7 +14,9 @@ _OF_DEVICES: dict[str, Callable[[DeviceDescription], str]] = {
     "names": lambda device: device.name,
     "memory": lambda device: f"{device.memory_bytes / 2**30:.0f} GiB",
     "drivers' versions": lambda device: device.driver_version,
-    "highest clocks": lambda device: _clock(device.max_clock_hz),
+    "highest clocks": lambda device: (
+        f"{device.max_clock_hz / 1e6:.0f} MHz" if device.max_clock_hz else ""
+    ),
 }
 
 
@@ -64,10 +66,6 @@ def _split(what: str, hosts: Sequence[HostDescription], values_of: Sequence[str]
         return []
     parts = [f"{value or 'none'} on {_named(hosts, numbers)}" for value, numbers in values.items()]
     return [f"hosts differ in {what}: {', '.join(parts)}"]
-
-
-def _clock(clock_hz: float) -> str:
-    return f"{clock_hz / 1e6:.0f} MHz" if clock_hz else ""
 
 
 def _named(hosts: Sequence[HostDescription], numbers: Sequence[int]) -> str:

@@ -279,7 +279,11 @@ def computed_page(comparisons: Sequence[ComputedComparison]) -> Page:
             )
         )
     rows = [
-        [one.after.name, item.what, *_cells(figure)]
+        [
+            one.after.name,
+            item.what,
+            *(figure.figure.field.key, figure.before, figure.after, figure.ratio),
+        ]
         for one in comparisons
         for item in one.items
         for figure in item.figures
@@ -293,7 +297,3 @@ def computed_page(comparisons: Sequence[ComputedComparison]) -> Page:
         rows=Rows(_COLUMNS, rows, "comparison.csv"),
         made_by=f"Made by cclmark {VERSION}.",
     )
-
-
-def _cells(one: FigureChange) -> list[str | int | float | None]:
-    return [one.figure.field.key, one.before, one.after, one.ratio]

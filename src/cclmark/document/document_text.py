@@ -428,7 +428,9 @@ class MarkdownLines(TextLines):
     def whole(self, document: Document) -> str:
         """Returns a document that is not of one run, its statements first and details last."""
         lines = [f"# {escape(document.title)}", "", *self.statements(document)]
-        for block in sorted(document.all_blocks, key=_is_detail):
+        for block in sorted(
+            document.all_blocks, key=lambda one: isinstance(one, Table) and one.is_detail
+        ):
             lines += self.block_with_notes(block)
         return "".join(f"{line}\n" for line in lines)
 
@@ -507,10 +509,6 @@ class MarkdownLines(TextLines):
 
 def _lines_of_table(table: Table) -> list[str]:
     return ["", f"## {escape(table.title)}", "", *_head_of(table), *_rows(table)]
-
-
-def _is_detail(block: Block) -> bool:
-    return isinstance(block, Table) and block.is_detail
 
 
 def _head_of(table: Table) -> Iterator[str]:

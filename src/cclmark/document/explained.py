@@ -62,15 +62,13 @@ def _what_ran(results: Iterable[CaseResult]) -> Iterator[tuple[str, Choices]]:
     for result in results:
         if result.explanation is not None and result.cycle == 0:
             case = result.case
-            sizes = sections.setdefault(_section(case), {})
+            sizes = sections.setdefault(
+                (case.operation, case.ccl, case.dtype, case.reduction, case.root), {}
+            )
             _, placed = sizes.setdefault(case.size_bytes, (case, {}))
             placed[case.placement] = result.explanation
     for sizes in sections.values():
         yield head_of(*title_and_sources(list(sizes.values()))), choices_of(sizes)
-
-
-def _section(case: Case) -> tuple[object, ...]:
-    return (case.operation, case.ccl, case.dtype, case.reduction, case.root)
 
 
 def head_of(title: str, sources: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, get_args
+from typing import get_args
 
 from sqlalchemy import Connection, and_, delete, insert, select
 
@@ -32,7 +32,8 @@ def measure_noise(connection: Connection, machine: str = "", method: str = "") -
     for context in contexts:
         for key, (deviation, count) in _measured(connection, *context).items():
             place = dict(zip(_KEY, (*context, *key), strict=True))
-            connection.execute(delete(noises).where(_is_at(place)))
+            at_place = (noises.c[name] == value for name, value in place.items())
+            connection.execute(delete(noises).where(and_(*at_place)))
             values = {**place, "deviation": deviation, "runs": count, "measured_at": now()}
             connection.execute(insert(noises).values(values))
 
@@ -50,10 +51,6 @@ def noise_of(connection: Connection, machine: str, method: str) -> OwnNoise:
 
 
 _KEY = ("machine", "method", *NoiseClass._fields)
-
-
-def _is_at(place: dict[str, str]) -> Any:
-    return and_(*(noises.c[name] == value for name, value in place.items()))
 
 
 def _measured(

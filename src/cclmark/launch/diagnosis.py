@@ -68,7 +68,9 @@ def _apart(places: Mapping[str, list[int]]) -> str:
 
 
 def _each(places: Sequence[tuple[str, list[int]]]) -> str:
-    return ", ".join(f"{_ranks(ranks)} {_be(ranks)} {place}" for place, ranks in places)
+    return ", ".join(
+        f"{_ranks(ranks)} {'is' if len(ranks) == 1 else 'are'} {place}" for place, ranks in places
+    )
 
 
 def _by_counts(counts: Mapping[int, Operations]) -> str:
@@ -120,10 +122,6 @@ def _ranks(ranks: Sequence[int]) -> str:
 
 def _others(ranks: Sequence[int]) -> str:
     return "the others" if len(ranks) > 1 else _ranks(ranks)
-
-
-def _be(ranks: Sequence[int]) -> str:
-    return "is" if len(ranks) == 1 else "are"
 
 
 def _have(ranks: Sequence[int]) -> str:

@@ -167,7 +167,9 @@ def chosen_table(journals: Sequence[tuple[str, Journal]], name: str) -> FlatTabl
     kind = next(iter(kinds.values()))
     layout = kind.samples if name == "samples" else kind.exported_layout
     runs = [journal for _, journal in journals]
-    if layout is None or (name == "samples" and not any(map(_has_samples, runs))):
+    results = (result for run in runs for result in run.results)
+    has_samples = any(getattr(one, "samples", None) is not None for one in results)
+    if layout is None or (name == "samples" and not has_samples):
         raise UsageError(f"{', '.join(kinds)}: no raw samples recorded; use the table cases")
     return FlatTable([*RUN_COLUMNS, *layout.columns], _rows(runs, layout), exact=layout.exact)
 
@@ -178,10 +180,6 @@ def _step_rows(journals: Sequence[Journal]) -> Iterator[Row]:
         for one in step_runs(journal) if step_runs is not None else ():
             cells = (field.cell(one) for field in STEP_RUN_FIELDS)
             yield [*run_cells(journal.header), journal.kind, *cells]
-
-
-def _has_samples(run: Journal) -> bool:
-    return any(getattr(result, "samples", None) is not None for result in run.results)
 
 
 def _rows(journals: Sequence[Journal], layout: Layout) -> Iterator[Row]:

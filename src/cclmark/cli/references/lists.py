@@ -238,7 +238,8 @@ def source_lines(references: Sequence[Reference], paint: Paint = unpainted) -> l
         lines.append(paint(_source_title(source), "bold"))
         what = f"{', '.join(devices)}: {', '.join(operations)}; {len(own)} figures"
         lines.append(f"  {what}")
-        lines += [f"  {text}" for text in (source.note, source.url, _file(source)) if text]
+        file = f"yours: {source.file}" if source.own else ""
+        lines += [f"  {text}" for text in (source.note, source.url, file) if text]
         lines.append("")
     lines.append("Their figures: cclmark references show NAME, --device NAME or --operation NAME")
     return lines
@@ -294,10 +295,6 @@ def _by_source(references: Iterable[Reference]) -> list[tuple[Source, list[Refer
 def _source_title(source: Source) -> str:
     published = f" ({source.published})" if source.published else ""
     return f"{source.name}: {source.title}{published}"
-
-
-def _file(source: Source) -> str:
-    return f"yours: {source.file}" if source.own else ""
 
 
 def _series(one: Reference) -> Reference:

@@ -261,7 +261,9 @@ def trace_summary(
             f"{source})"
         )
     if (batch := batch_time(ranks)) is not None:
-        lines.append(f"  {batch_text(batch, untraced_s, _time)}")
+        lines.append(
+            f"  {batch_text(batch, untraced_s, lambda time_s: f'{format_time_us(time_s)} µs')}"
+        )
     error_ns = alignment_error_ns(found)
     if (skew := skew_of(found)) is not None:
         within = skew.median_ns <= error_ns
@@ -385,10 +387,6 @@ def _event_lines(ranks: Sequence[RankFindings]) -> list[str]:
     for reason in dict.fromkeys(found.log_reason for found in ranks if found.log_reason):
         lines.append(f"  the trace has no events of the library: {reason}")
     return lines
-
-
-def _time(time_s: float) -> str:
-    return f"{format_time_us(time_s)} µs"
 
 
 def _us(time_ns: float) -> str:

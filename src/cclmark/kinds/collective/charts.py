@@ -574,7 +574,9 @@ class _Draft:
             unit="%",
             rows=[name for name, _ in rows],
             columns=[_size(self._group, size) for size in sizes],
-            values=[[_first(cells.get(size)) for size in sizes] for _, cells in rows],
+            values=[
+                [cells[size][0] if size in cells else None for size in sizes] for _, cells in rows
+            ],
             texts=[[_percent(cells.get(size)) for size in sizes] for _, cells in rows],
             hover=[[_rank_words(cells.get(size)) for size in sizes] for _, cells in rows],
             centred=True,
@@ -688,10 +690,6 @@ def _standing_out(
         for size, (share, _) in cells.items()
     )
     return f"The furthest away is {name} with {share:+.1f} % at {_size(group, size)}."
-
-
-def _first(cell: tuple[float, float] | None) -> float | None:
-    return None if cell is None else cell[0]
 
 
 def _percent(cell: tuple[float, float] | None) -> str:
