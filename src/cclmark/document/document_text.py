@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -285,8 +286,12 @@ class TextLines:
         lines = [self._paint(plain(document.title), "bold")]
         for block in document.all_blocks:
             lines += self.block_with_notes(block)
-        if last := [*self.statements(document)]:
+        if last := [*self.statements(replace(document, outcome=""))]:
             lines += ["", *last]
+        if document.outcome:
+            style = "red" if document.is_wrong else ""
+            (verdict,) = labelled([("verdict", document.outcome)])
+            lines += ["", self._folded(verdict, style, LABEL_WIDTH)]
         return "".join(f"{line}\n" for line in lines)
 
     def block_with_notes(self, block: Block) -> list[str]:
