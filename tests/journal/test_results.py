@@ -27,9 +27,10 @@ def test_only_variables_that_matter_are_kept_and_never_secrets():
             "CCLMARK_SECRET": "hunter2",
             "AWS_SECRET_ACCESS_KEY": "hunter2",
             "HOME": "/root",
+            **(preloaded := {"LD_PRELOAD": "libnccl.so", "TORCH_DISTRIBUTED_DETAIL": "DEBUG"}),
         }
     )
-    assert kept == {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0"}
+    assert kept == {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0", **preloaded}
 
 
 @pytest.mark.parametrize("name", CAPTURED)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -335,6 +335,16 @@ def check_value(
     are possible. ``environment``: the variables with which the value would be used.
     """
     _Check(setting, value, version, environment or {}).run()
+
+
+def invalid_values(ccl: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """Why values that the environment has of the library's variables have no effect."""
+    for setting in settings_of(ccl):
+        if value := environment.get(setting.name):
+            try:
+                check_value(setting, value, "", environment)
+            except UsageError as error:
+                yield str(error)
 
 
 def number_of(setting: LibrarySetting, text: str) -> int | None:
