@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
+from cclmark.journal import machine
 from cclmark.journal.journal_file import JournalWriter
 from cclmark.journal.machine import kept_environment
 from cclmark.journal.secrets import names_secret, without_secrets
@@ -191,3 +192,10 @@ def test_a_line_with_a_number_too_long_to_compute_with_is_damaged(field, text):
     assert (journal.results, journal.damaged_lines) == ([], 1)
     longest = line.replace(b'"samples":25', b'"samples":9223372036854775807')
     assert len(parse_journal([header, longest], "x.jsonl").results) == 1
+
+
+@pytest.mark.parametrize("module", ["Kernel Module", "Open Kernel Module for x86_64"])
+def test_the_driver_is_that_of_the_kernel_module(monkeypatch, module):
+    text = f"NVRM version: NVIDIA UNIX {module}  570.86.15  Release Build\nGCC version: 12.3.0\n"
+    monkeypatch.setattr(machine, "kernel_text", lambda path: text)
+    assert machine._nvidia_driver() == "570.86.15"

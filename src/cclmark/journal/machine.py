@@ -125,7 +125,7 @@ def _nvidia_driver() -> str:
     """Returns the version of NVIDIA's kernel module without the driver, which is slow to start."""
     with suppress(OSError):
         text = kernel_text(Path("/proc/driver/nvidia/version"))
-        found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
+        found = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", text)
         return found[1] if found else ""
     return ""
 
