@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -204,14 +204,39 @@ def one_line(error: Exception) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
+def _options_of_nccl(torch: Any, given: Mapping[str, str]) -> Any:
+    """The options of a process group. Raises MissingError for a name that this torch lacks."""
+    options = torch.distributed.ProcessGroupNCCL.Options()
+    own = [name for name in dir(options.config) if not name.startswith("_")]
+    known = {name.replace("_", "").lower(): name for name in own}
+    for name, value in given.items():
+        if name.lower() not in known:
+            raise engine.MissingError(
+                f"torch {torch.__version__} has no option {name} of communicators, only "
+                f"{', '.join(own)}: leave it out, or measure --ccl nccl"
+            )
+        number = int(value) if value.removeprefix("-").isdecimal() else value
+        setattr(options.config, known[name.lower()], number)
+    return options
+
+
 class ProcessGroup:
     """The default process group of a run, which can be recreated after a failed operation.
 
     ``timeout_s``: the timeout of operations of torch. ``rank``, ``size``: in the last group.
+    ``options``: of NCCL's communicator, by the names of ncclConfig_t.
     """
 
-    def __init__(self, rank: Rank, torch: Any, backend: str, device: Any, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
+    def __init__(
+        self,
+        rank: Rank,
+        torch: Any,
+        backend: str,
+        device: Any,
+        timeout_s: float,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.timeout_s, self._options = timeout_s, options
         self._rank = rank
         self.rank, self.size = rank.job.rank, rank.job.ranks
         self._torch = torch
@@ -245,6 +270,8 @@ class ProcessGroup:
         self._made += 1
         store = self._dist.PrefixStore(name or f"group{self._made}", self._store)
         bound = {"device_id": self._device} if self._device.type != "cpu" else {}
+        if self._options:
+            bound["pg_options"] = _options_of_nccl(self._torch, self._options)
         self._dist.init_process_group(
             self._backend,
             store=store,

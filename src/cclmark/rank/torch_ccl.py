@@ -62,7 +62,7 @@ class TorchLibrary:
         self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
     ) -> engine.Communicator:
         """Creates the default process group over all ranks. Raises MissingError on any error."""
-        return self._joined(rank, device, self._group(rank, device))
+        return self._joined(rank, device, self._group(rank, device, options))
 
     def start(self, rank: Rank, device: engine.Device) -> None:
         """Prepares all ranks to join groups of some of them. See NativeLibrary.start."""
@@ -76,11 +76,14 @@ class TorchLibrary:
         assert self._of_some is not None
         return self._joined(rank, device, self._of_some, members, name)
 
-    def _group(self, rank: Rank, device: engine.Device) -> ProcessGroup:
+    def _group(
+        self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
+    ) -> ProcessGroup:
         place = tensor_device(self._torch, device.info.runtime, device.info.index)
         # Longer than the deadline, so that the launcher finds waiting ranks still in the operation.
         timeout_s = rank.job.settings.timeout_s + PATIENCE_S
-        return ProcessGroup(rank, self._torch, self._backend, place, timeout_s)
+        given = {**rank.job.settings.config, **(options or {})}
+        return ProcessGroup(rank, self._torch, self._backend, place, timeout_s, given)
 
     def _joined(
         self,

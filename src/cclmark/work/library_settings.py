@@ -30,6 +30,7 @@ from cclmark.work.variants import OPTION
 _ANY_VERSION = "0.0"
 _CLOSE = 0.85
 _BUILT_IN = "shm"  # a shape
+_TORCH_NCCL = "torch:nccl"
 
 
 def settings_of(ccl: str) -> list[LibrarySetting]:
@@ -62,10 +63,10 @@ def find_setting(ccl: str, name: str) -> LibrarySetting | None:
 def options_of(ccl: str) -> list[LibrarySetting]:
     """The options of a communicator that the engine can give to the library, as ``config.NAME``.
 
-    They are the settings with an ``option``, of libraries with NCCL's interface. Backends of torch
-    have none: their communicators are created by torch.
+    They are the settings with an ``option``, of libraries with NCCL's interface. Of the backends of
+    torch, which creates their communicators, nccl alone has them.
     """
-    library = library_called(ccl)
+    library = library_called(_called(ccl) if ccl == _TORCH_NCCL else ccl)
     if library is None or library.shape != "nccl":
         return []
     settings = [one for one in settings_of(ccl) if one.option]
@@ -99,8 +100,8 @@ def unknown_option(ccl: str, name: str) -> str:
     known = [one.name for one in options_of(ccl)]
     if name in known:
         return ""
-    if torch_backend_of(ccl) is not None:
-        return f"{name}: torch creates the communicators of {ccl}: a program sets its pg_options"
+    if not known and torch_backend_of(ccl) is not None:
+        return f"{name}: torch gives options to communicators of {_TORCH_NCCL} only, not of {ccl}"
     if not known:
         return f"{name}: {title_of(ccl)} has no options of a communicator that are known"
     return (
