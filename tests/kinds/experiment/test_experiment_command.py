@@ -143,9 +143,7 @@ BISECTION = (
 )
 
 
-def test_an_interrupted_bisection_of_two_settings_with_the_same_values_is_resumed(
-    cclmark, background
-):
+def test_an_interrupted_bisection_of_two_settings_is_resumed(cclmark, background):
     arguments = (*BISECTION, "SOME_NUMBER=1:4", "--bisect", "OTHER_NUMBER=1:4")
     run = background(*arguments)
     run.wait_for_ranks(results=3)
@@ -160,7 +158,6 @@ def test_an_interrupted_bisection_of_two_settings_with_the_same_values_is_resume
     assert f"{len(done)} trials of" in resumed.out
     assert "SOME_NUMBER=OTHER_NUMBER=1 is the smallest value that keeps 1 % of the" in resumed.out
     variants = {one.trial.variant.describe() for one in trials}
-    assert {"default", "SOME_NUMBER=1 OTHER_NUMBER=1"} < variants
     assert variants <= {"default", *(f"SOME_NUMBER={it} OTHER_NUMBER={it}" for it in range(1, 5))}
 
     again = cclmark(*arguments, "--resume", resumed.journal_path)  # nothing is left to measure

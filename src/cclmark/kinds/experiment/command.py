@@ -18,7 +18,7 @@ from cclmark.options.groups import (
 )
 from cclmark.options.types import Names, Parsed, Percent
 
-_ONE_VALUE = "it varies one value"
+_ONE_VALUE, _ITS_JOURNAL = "it varies one value", "use cclmark export for its journal"
 
 
 def _bisected(text: str) -> tuple[str, Sequence[int]]:
@@ -66,11 +66,8 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions, groups.NumberOpt
 
     rules: ClassVar[OptionRules] = (
         Distinct("bisect"),
-        Excludes("bisect", "vary", _ONE_VALUE),
-        Excludes("bisect", "libraries", _ONE_VALUE),
-        Excludes("bisect", "one_at_a_time", _ONE_VALUE),
-        Excludes("bisect", "output", "use cclmark export for its journal"),
-        Excludes("bisect", "columns", "use cclmark export for its journal"),
+        *(Excludes("bisect", one, _ONE_VALUE) for one in ("vary", "libraries", "one_at_a_time")),
+        *(Excludes("bisect", one, _ITS_JOURNAL) for one in ("output", "columns")),
     )
 
     operations: list[str] = several_operations()

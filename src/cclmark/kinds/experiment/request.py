@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -133,10 +133,7 @@ def run_bisection(
     rounds: Counter[int] = Counter()
     while True:
         trials = {
-            cell: Trial(
-                Variant(tuple(Assignment(name, str(cell[0]), it) for name, it in scopes.items())),
-                *(batch.number, cases[cell[1]]),
-            )
+            cell: Trial(_with_all(scopes, cell[0]), batch.number, cases[cell[1]])
             for cell in batch.cells
         }
         for (value, _), trial in trials.items():
@@ -168,6 +165,10 @@ def run_bisection(
     except EndedError as error:
         message = f"what ran was not observed: {error.outcome.message}"
         return result(found), replace(error.outcome, message=message)
+
+
+def _with_all(scopes: Mapping[str, str], value: int) -> Variant:
+    return Variant(tuple(Assignment(name, str(value), scope) for name, scope in scopes.items()))
 
 
 def _duration_text(values: int, round_s: float) -> str:
@@ -256,9 +257,8 @@ def _bisect(
     for name, own in flags.bisect:
         if [*own] != [*values]:
             raise UsageError(
-                f"--bisect {name}: its values differ from those of {names[0]}, but all settings of "
-                "a search have the same value: write one range for all of them, or vary the "
-                "others with --config or a variable of the environment"
+                f"--bisect {name}: its values differ from those of {names[0]}, but a search gives "
+                "all its settings the same value: write one range for all of them"
             )
         if foreign := foreign_setting(ccl, name):
             raise UsageError(f"--bisect: {foreign}")
@@ -287,7 +287,8 @@ def _bisect(
     if flags.resume is not None:
         searched = (f" --bisect {name}={values[0]}:{values[-1]}" for name in names)
         command = f"cclmark experiment{''.join(searched)}"
-        fits = partial(_is_of, names, {*map(str, values)})
+        possible = {DEFAULT, *(_with_all(scopes, one) for one in values)}
+        fits = lambda trial: not trial.stage and trial.variant in possible  # noqa: E731
         earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
     journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
 
@@ -301,14 +302,6 @@ def _bisect(
         is_quiet=flags.quiet,
         numbers=flags.numbers,
     )
-
-
-def _is_of(names: Sequence[str], values: Collection[str], trial: Trial) -> bool:
-    """Whether a bisection of the settings over these values may have measured the trial."""
-    variant = trial.variant
-    fits = {one.value for one in variant.assignments} <= {*values}
-    has_names = variant.is_default or [one.name for one in variant.assignments] == names
-    return not trial.stage and not variant.control and fits and has_names
 
 
 def _variants(
