@@ -157,7 +157,7 @@ def import_text(
     """
     if content.startswith(_JOURNAL):
         raise UsageError(f"{name} is already a journal of cclmark: no import is required")
-    text = decode(content, name)
+    text, _ = _with_runs(decode(content, name), format)
     chosen = format or _recognised(text)
     found = IMPORTERS[chosen].read(text)
     if isinstance(found, Journal):
@@ -172,8 +172,20 @@ def runs_of(content: bytes, name: str, format: str | None) -> tuple[Text, list[T
     """
     if content.startswith(_JOURNAL):
         return Text(name, ""), []
-    text = decode(content, name)
-    return text, runs_in(text, format)
+    return _with_runs(decode(content, name), format)
+
+
+_COMMENT = re.compile(r"^[ \t]*#[ \t]?", re.MULTILINE)
+
+
+def _with_runs(text: Text, format: str | None) -> tuple[Text, list[TextRun]]:
+    """A text and its runs. Where it has none, also those in comments: ``# algbw: …``."""
+    runs = runs_in(text, format)
+    if not runs and "#" in text.content:
+        bare = replace(text, content=_COMMENT.sub("", text.content))
+        if runs := runs_in(bare, format):
+            return bare, runs
+    return text, runs
 
 
 def import_run(text: Text, run: TextRun, given: Given, origin: Origin) -> Journal:

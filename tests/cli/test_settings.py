@@ -38,3 +38,11 @@ def test_an_mpi_reports_its_own_values(cclmark, name):
     assert {one["source"] for one in here} == {"default"}
     found = {one["name"]: one["value"] for one in here}
     assert found == {one.name: one.default for one in expected}
+
+
+@pytest.mark.parametrize("library", ["nccl", "flagcx"])
+def test_names_are_never_broken(cclmark, library):
+    out = cclmark("settings", "--ccl", library, env={"COLUMNS": "100"}).out
+    assert {one.name for one in settings_of(library)} <= set(out.split())
+    assert max(map(len, out.splitlines())) <= 100
+    assert out.count("  setting ") == 1

@@ -66,6 +66,13 @@ def test_what_is_no_text_of_a_tool():
 # Texts as launchers, mails and documents pass them on.
 
 
+@pytest.mark.parametrize("name", ["all-gather-object", "all-reduce-bench", "hccl-test"])
+def test_lines_of_comments_are_read_as_lines(name):
+    plain, given = (TEXTS / f"{name}.txt").read_bytes(), LACKING.get(f"{name}.txt", {})
+    commented = b"import torch\n#\n# " + plain.replace(b"\n", b"\n# ")
+    assert read(commented, **given).results == read(plain, **given).results
+
+
 @pytest.mark.parametrize("file", sorted(TEXTS.glob("*.txt")), ids=lambda file: file.name)
 def test_line_ends_of_windows_are_no_matter(file):
     plain, given = file.read_bytes(), LACKING.get(file.name, {})

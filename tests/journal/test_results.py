@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cclmark.base.errors import UsageError
+from cclmark.journal import machine
 from cclmark.journal.journal_file import JournalWriter
 from cclmark.journal.machine import kept_environment
 from cclmark.journal.secrets import names_secret, without_secrets
@@ -27,9 +28,10 @@ def test_only_variables_that_matter_are_kept_and_never_secrets():
             "CCLMARK_SECRET": "hunter2",
             "AWS_SECRET_ACCESS_KEY": "hunter2",
             "HOME": "/root",
+            **(preloaded := {"LD_PRELOAD": "libnccl.so", "TORCH_DISTRIBUTED_DETAIL": "DEBUG"}),
         }
     )
-    assert kept == {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0"}
+    assert kept == {"NCCL_ALGO": "Ring", "CUDA_VISIBLE_DEVICES": "0", **preloaded}
 
 
 @pytest.mark.parametrize("name", CAPTURED)
@@ -190,3 +192,9 @@ def test_a_line_with_a_number_too_long_to_compute_with_is_damaged(field, text):
     assert (journal.results, journal.damaged_lines) == ([], 1)
     longest = line.replace(b'"samples":25', b'"samples":9223372036854775807')
     assert len(parse_journal([header, longest], "x.jsonl").results) == 1
+
+
+def test_the_driver_is_that_of_the_kernel_module(monkeypatch):
+    text = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  570.86.15  Release Build\n"
+    monkeypatch.setattr(machine, "kernel_text", lambda path: text)
+    assert machine._nvidia_driver() == "570.86.15"

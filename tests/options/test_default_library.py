@@ -3,7 +3,7 @@
 import pytest
 
 from cclmark.launch import devices
-from cclmark.options.case_request import CaseOptions, default_library, devices_for
+from cclmark.options.case_request import CaseOptions, default_library, devices_for, warnings_of
 from cclmark.work.runtimes import parse_devices
 
 
@@ -32,3 +32,9 @@ def test_numbers_alone_are_of_the_devices_of_the_named_library() -> None:
     for library, runtime in (("hccl", "acl"), ("shm", "")):
         flags = CaseOptions(ccl=[library], devices=parse_devices("1,3"))
         assert devices_for(flags).numbers == {runtime: (1, 3)}
+
+
+def test_values_in_the_environment_without_effect_are_warned_of(monkeypatch) -> None:
+    monkeypatch.setenv("FLAGCX_DEBUG", "TRUE")
+    (warning,) = warnings_of(["flagcx", "torch:flagcx", "shm"])
+    assert warning.startswith("in the environment, FLAGCX_DEBUG=TRUE: unknown value 'TRUE': choose")

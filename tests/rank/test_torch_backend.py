@@ -7,6 +7,7 @@ import pytest
 
 from cclmark import _engine as engine
 from cclmark.rank.torch_backend import _add_devices, module_of, tensor_device
+from cclmark.rank.torch_ccl import TorchLibrary
 
 
 def torch_with(**modules) -> SimpleNamespace:
@@ -64,3 +65,27 @@ def test_the_device_is_made_the_current_one():
     assert module_of(torch, device) is torch.cuda
     with pytest.raises(engine.MissingError, match="torch has 2 cuda devices, but hip:2"):
         tensor_device(torch, "hip", 2)
+
+
+def test_a_process_group_of_nccl_has_the_options_of_the_communicator():
+    config = SimpleNamespace(min_ctas=1, cga_cluster_size=4, net_name="")
+    made: list[dict[str, SimpleNamespace]] = []
+    library = object.__new__(TorchLibrary)
+    library._backend, library._torch = "nccl", torch_with(cuda=module(1))
+    library._torch.device = lambda kind, index: SimpleNamespace(type=kind, index=index)
+    library._torch.distributed = SimpleNamespace(
+        ProcessGroupNCCL=SimpleNamespace(Options=lambda: SimpleNamespace(config=config)),
+        PrefixStore=lambda name, store: store,
+        init_process_group=lambda *arguments, **named: made.append(named),
+    )
+    settings = SimpleNamespace(timeout_s=1.0, config={"minCTAs": "32", "netName": "Socket"})
+    rank = SimpleNamespace(job=SimpleNamespace(rank=0, ranks=2, hosts=0, settings=settings))
+    device = SimpleNamespace(info=SimpleNamespace(runtime="cuda", index=0))
+    library._joined = lambda rank, device, group: group
+    group = library.join(rank, device, {"cgaClusterSize": "2"})
+    group._store = object()
+    group.make()
+    assert [*vars(made[0]["pg_options"].config).values()] == [32, 2, "Socket"]
+    group.options = {"CTAPolicy": "1"}
+    with pytest.raises(engine.MissingError, match=r"CTAPolicy.*only cga_cluster_size, min"):
+        group.make()

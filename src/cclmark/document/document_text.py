@@ -115,8 +115,12 @@ class _Layout:
         least = {one: max(words[one], cells[one]) for one in columns}
         self._shrink(columns, least, width)
         whole = dict(self._widths)
-        for limit in _TEXTS:
+        own = max(
+            map(len, " ".join(row[columns[0]] for row in self._table.rows).split()), default=0
+        )
+        for limit, least_name in (*((one, own) for one in _TEXTS), (_LEAST_TEXT, 0)):
             least |= {one: max(words[one], min(cells[one], limit)) for one in texts}
+            least[columns[0]] = max(least[columns[0]], least_name)
             self._shrink(columns, least, width)
         if self._width(columns) > width:  # see side_by_side
             self._widths.update(whole)
@@ -244,6 +248,9 @@ class _Layout:
         if row is None:  # a head ends above its column
             deepest = max(map(len, parts))
             parts = [[""] * (deepest - len(one)) + one for one in parts]
+        elif max(map(len, texts[columns[0]].split()), default=0) > self._widths[columns[0]]:
+            # A name is not broken: it is searched for. The other cells are below it.
+            parts = [[texts[columns[0]]], *(["", *one] for one in parts[1:])]
         return [
             self._line(columns, dict(zip(columns, texts, strict=True)), row)
             for texts in zip_longest(*parts, fillvalue="")

@@ -45,7 +45,10 @@ def is_of_one_start(name: str) -> bool:
 
 
 _DROPPED_NAMES = ("CCLMARK_HISTORY", "CCLMARK_PROGRESS_S")  # these influence no run
-KEPT_NAMES = ("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM")
+KEPT_NAMES = (
+    *("OMP_NUM_THREADS", "NVSHMEM_DISABLE_NVLS", "HSA_NO_SCRATCH_RECLAIM", "LD_PRELOAD"),
+    *("TORCH_DISTRIBUTED_DEBUG", "TORCH_DISTRIBUTED_DETAIL", "FORCE_ACTIVE_WAIT"),
+)
 
 # One link in one direction, by generation (NVIDIA's data sheets), if the driver reports no rate.
 _NVLINK_BYTES_PER_S = {1: 20e9, 2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9}
@@ -122,7 +125,7 @@ def _nvidia_driver() -> str:
     """Returns the version of NVIDIA's kernel module without the driver, which is slow to start."""
     with suppress(OSError):
         text = kernel_text(Path("/proc/driver/nvidia/version"))
-        found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
+        found = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", text)
         return found[1] if found else ""
     return ""
 

@@ -49,6 +49,7 @@ from cclmark.work.libraries import (
 from cclmark.work.library_settings import (
     check_combination,
     configuration_files_of,
+    invalid_values,
     unknown_option,
     variable_of_option,
 )
@@ -343,14 +344,16 @@ def require_allowed(name: str, flags: CaseOptions) -> None:
 
 
 def warnings_of(ccls: Sequence[str]) -> list[str]:
-    """Returns the warnings about these libraries."""
+    """Returns the warnings about these libraries, and about values of their variables."""
     added = {library.name for library in added_libraries()}
     said = [
         f"{name} is unverified: cclmark assumes {assumption_of(name)}"
         for name in ccls
         if assumption_of(name)
     ]
-    return said + [f"{name} is known from a --ccl-file only" for name in ccls if name in added]
+    said += [f"{name} is known from a --ccl-file only" for name in ccls if name in added]
+    wrong = dict.fromkeys(text for name in ccls for text in invalid_values(name, os.environ))
+    return said + [f"in the environment, {text}" for text in wrong]
 
 
 def require_added_to_be_used(ccls: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -204,20 +204,34 @@ def one_line(error: Exception) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
+def _options_of_nccl(torch: Any, given: Mapping[str, str]) -> Any:
+    """The options of a process group. Raises MissingError for a name that this torch lacks."""
+    options = torch.distributed.ProcessGroupNCCL.Options()
+    own = {one.replace("_", "").lower(): one for one in dir(options.config) if one[0] != "_"}
+    if lacking := [name for name in given if name.lower() not in own]:
+        has = f"has no option {lacking[0]} of communicators, only {', '.join(own.values())}"
+        raise engine.MissingError(
+            f"torch {torch.__version__} {has}: leave it out, or use --ccl nccl"
+        )
+    for name, value in given.items():
+        setattr(options.config, own[name.lower()], int(value) if value.isdecimal() else value)
+    return options
+
+
 class ProcessGroup:
     """The default process group of a run, which can be recreated after a failed operation.
 
     ``timeout_s``: the timeout of operations of torch. ``rank``, ``size``: in the last group.
+    ``options``: of NCCL's communicator, by the names of ncclConfig_t.
     """
 
     def __init__(self, rank: Rank, torch: Any, backend: str, device: Any, timeout_s: float) -> None:
         self.timeout_s = timeout_s
+        self.options: Mapping[str, str] = rank.job.settings.config
         self._rank = rank
         self.rank, self.size = rank.job.rank, rank.job.ranks
-        self._torch = torch
-        self._dist = torch.distributed
-        self._backend = backend
-        self._device = device
+        self._torch, self._dist = torch, torch.distributed
+        self._backend, self._device = backend, device
         self._made = 0
         self._store: Any = None
         # Gloo resolves this host's name, which often fails in containers, and which yields a
@@ -245,14 +259,10 @@ class ProcessGroup:
         self._made += 1
         store = self._dist.PrefixStore(name or f"group{self._made}", self._store)
         bound = {"device_id": self._device} if self._device.type != "cpu" else {}
-        self._dist.init_process_group(
-            self._backend,
-            store=store,
-            rank=self.rank,
-            world_size=self.size,
-            timeout=timeout,
-            **bound,
-        )
+        if self.options:
+            bound["pg_options"] = _options_of_nccl(self._torch, self.options)
+        placed = {"store": store, "rank": self.rank, "world_size": self.size}
+        self._dist.init_process_group(self._backend, timeout=timeout, **placed, **bound)
 
     def renew(self) -> None:
         """Destroys the group, whatever its state, and creates another."""
@@ -296,6 +306,4 @@ class ProcessGroup:
             return store
         told = self._rank.client.get(key, job.settings.timeout_s).decode()
         number, _, address = told.partition(" ")
-        return self._dist.TCPStore(
-            address, int(number), job.ranks, is_master=False, timeout=timeout
-        )
+        return self._dist.TCPStore(address, int(number), job.ranks, timeout=timeout)

@@ -62,7 +62,9 @@ class TorchLibrary:
         self, rank: Rank, device: engine.Device, options: Mapping[str, str] | None = None
     ) -> engine.Communicator:
         """Creates the default process group over all ranks. Raises MissingError on any error."""
-        return self._joined(rank, device, self._group(rank, device))
+        group = self._group(rank, device)
+        group.options = {**group.options, **(options or {})}
+        return self._joined(rank, device, group)
 
     def start(self, rank: Rank, device: engine.Device) -> None:
         """Prepares all ranks to join groups of some of them. See NativeLibrary.start."""
@@ -105,10 +107,8 @@ class TorchCommunicator:
 
     def __init__(self, rank: Rank, torch: Any, group: ProcessGroup, device: engine.Device) -> None:
         self._rank, self._ranks = group.rank, group.size
-        self._torch = torch
-        self._dist = torch.distributed
-        self._group = group
-        self._device = device
+        self._torch, self._dist = torch, torch.distributed
+        self._group, self._device = group, device
         self._place = tensor_device(torch, device.info.runtime, device.info.index)
         self._module = module_of(torch, self._place)
         self._shares_memory = TORCH_DEVICES[device.info.runtime].shares_memory
@@ -232,17 +232,15 @@ class _Binding:
     reduction: Any
 
     def all_reduce(self, send: int, receive: int) -> RunOperation:
-        return partial(
-            self._dist.all_reduce, self._in_place("all_reduce", send, receive), self.reduction
-        )
+        own = self._in_place("all_reduce", send, receive)
+        return partial(self._dist.all_reduce, own, self.reduction)
 
     def broadcast(self, send: int, receive: int) -> RunOperation:
         return partial(self._dist.broadcast, self._in_place("broadcast", send, receive), self.root)
 
     def reduce(self, send: int, receive: int) -> RunOperation:
-        return partial(
-            self._dist.reduce, self._in_place("reduce", send, receive), self.root, self.reduction
-        )
+        own = self._in_place("reduce", send, receive)
+        return partial(self._dist.reduce, own, self.root, self.reduction)
 
     def all_gather(self, send: int, receive: int) -> RunOperation:
         whole = self._tensor(receive, self.count * self._ranks)
@@ -254,22 +252,15 @@ class _Binding:
         return partial(self._dist.reduce_scatter_tensor, own, whole, self.reduction)
 
     def alltoall(self, send: int, receive: int) -> RunOperation:
-        total = self.count * self._ranks
-        return partial(
-            self._dist.all_to_all_single, self._tensor(receive, total), self._tensor(send, total)
-        )
+        whole, own = (self._tensor(one, self.count * self._ranks) for one in (receive, send))
+        return partial(self._dist.all_to_all_single, whole, own)
 
     def alltoallv(self, send: int, receive: int) -> RunOperation:
         n = self._ranks
         sent = list(self.matrix[self._rank * n : (self._rank + 1) * n])
         received = list(self.matrix[self._rank :: n])
-        return partial(
-            self._dist.all_to_all_single,
-            self._tensor(receive, sum(received)),
-            self._tensor(send, sum(sent)),
-            received,
-            sent,
-        )
+        whole, own = self._tensor(receive, sum(received)), self._tensor(send, sum(sent))
+        return partial(self._dist.all_to_all_single, whole, own, received, sent)
 
     def gather(self, send: int, receive: int) -> RunOperation:
         parts = self._parts(receive) if self._rank == self.root else None

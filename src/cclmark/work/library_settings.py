@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -72,10 +72,10 @@ def number_set(environment: Mapping[str, str], ccl: str, name: str) -> tuple[int
 def options_of(ccl: str) -> list[LibrarySetting]:
     """The options of a communicator that the engine can give to the library, as ``config.NAME``.
 
-    They are the settings with an ``option``, of libraries with NCCL's interface. Backends of torch
-    have none: their communicators are created by torch.
+    They are the settings with an ``option``, of libraries with NCCL's interface. Of the backends of
+    torch, which creates their communicators, nccl alone has them.
     """
-    library = library_called(ccl)
+    library = library_called("nccl" if ccl == "torch:nccl" else ccl)
     if library is None or library.shape != "nccl":
         return []
     settings = [one for one in settings_of(ccl) if one.option]
@@ -109,8 +109,8 @@ def unknown_option(ccl: str, name: str) -> str:
     known = [one.name for one in options_of(ccl)]
     if name in known:
         return ""
-    if torch_backend_of(ccl) is not None:
-        return f"{name}: torch creates the communicators of {ccl}: a program sets its pg_options"
+    if not known and torch_backend_of(ccl) is not None:
+        return f"{name}: torch gives options to communicators of torch:nccl only, not of {ccl}"
     if not known:
         return f"{name}: {title_of(ccl)} has no options of a communicator that are known"
     return (
@@ -222,15 +222,8 @@ def unlisted_setting(ccl: str, name: str) -> str:
         return ""
     own = [setting.name for setting in settings_of(ccl)]
     every = [one.name for library in all_libraries().values() for one in listed_settings(library)]
-    close = next(
-        (
-            found[0]
-            for names in (own, every)
-            if (found := difflib.get_close_matches(name, names, 1))
-        ),
-        "",
-    )
-    suggestion = f": did you mean {close}?" if close else "."
+    close = [one for names in (own, every) for one in difflib.get_close_matches(name, names, 1)]
+    suggestion = f": did you mean {close[0]}?" if close else "."
     return f"{name} is not a setting of any library that cclmark knows{suggestion}"
 
 
@@ -345,6 +338,16 @@ def check_value(
     are possible. ``environment``: the variables with which the value would be used.
     """
     _Check(setting, value, version, environment or {}).run()
+
+
+def invalid_values(ccl: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """Why values that the environment has of the library's variables have no effect."""
+    for setting in settings_of(ccl):
+        if value := environment.get(setting.name):
+            try:
+                check_value(setting, value, "", environment)
+            except UsageError as error:
+                yield str(error)
 
 
 def number_of(setting: LibrarySetting, text: str) -> int | None:

@@ -351,7 +351,7 @@ class Host:
     def driver(self) -> str:
         """The version of NVIDIA's driver; empty if unknown."""
         text = self.probe.text("/proc/driver/nvidia/version")
-        found = re.search(r"Kernel Module\D*?\s(\d+\.[\d.]+)", text)
+        found = re.search(r"Kernel Module.*?\s(\d+\.[\d.]+)", text)
         return found[1] if found else self._smi[""].at("Driver Version")
 
     @property

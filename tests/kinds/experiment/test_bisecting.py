@@ -77,8 +77,8 @@ def document_of(result):
 
 def bisected(simulated, values, keep, say=print):
     """The result, the outcome, and the lines of the result."""
-    name = "NCCL_MAX_CTAS"
-    result, outcome = run_bisection(simulated, CASES, name, PROCESS, values, keep, say)
+    scopes = {"NCCL_MAX_CTAS": PROCESS}
+    result, outcome = run_bisection(simulated, CASES, scopes, values, keep, say)
     has_result = result.found is not None
     text = TextLines(View(columns=400)).whole(document_of(result)) if has_result else ""
     return result, outcome, text

@@ -143,8 +143,8 @@ BISECTION = (
 )
 
 
-def test_an_interrupted_bisection_is_resumed(cclmark, background):
-    arguments = (*BISECTION, "SOME_NUMBER=1:4")
+def test_an_interrupted_bisection_of_two_settings_is_resumed(cclmark, background):
+    arguments = (*BISECTION, "SOME_NUMBER=1:4", "--bisect", "OTHER_NUMBER=1:4")
     run = background(*arguments)
     run.wait_for_ranks(results=3)
     run.signal(run.process.pid, signal.SIGINT)
@@ -156,7 +156,9 @@ def test_an_interrupted_bisection_is_resumed(cclmark, background):
     assert len({one.trial for one in trials}) == len(trials)
     assert resumed.journal.header.continues.carried == len(done)
     assert f"{len(done)} trials of" in resumed.out
-    assert "is the smallest value that keeps 1 % of the best bandwidth" in resumed.out
+    assert "SOME_NUMBER=OTHER_NUMBER=1 is the smallest value that keeps 1 % of the" in resumed.out
+    variants = {one.trial.variant.describe() for one in trials}
+    assert variants <= {"default", *(f"SOME_NUMBER={it} OTHER_NUMBER={it}" for it in range(1, 5))}
 
     again = cclmark(*arguments, "--resume", resumed.journal_path)  # nothing is left to measure
     kept = [(one.trial, one.started_at_s) for one in again.journal.of(TrialResult)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from cclmark.options import groups
-from cclmark.options.command import OPERATION, Excludes, OptionRules, changed, option
+from cclmark.options.command import OPERATION, Distinct, Excludes, OptionRules, changed, option
 from cclmark.options.groups import (
     ONE_LIBRARY,
     USUAL_ROUNDS,
@@ -18,7 +18,7 @@ from cclmark.options.groups import (
 )
 from cclmark.options.types import Names, Parsed, Percent
 
-_ONE_VALUE = "it varies one value"
+_ONE_VALUE, _ITS_JOURNAL = "it varies one value", "use cclmark export for its journal"
 
 
 def _bisected(text: str) -> tuple[str, Sequence[int]]:
@@ -65,11 +65,9 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions, groups.NumberOpt
     }
 
     rules: ClassVar[OptionRules] = (
-        Excludes("bisect", "vary", _ONE_VALUE),
-        Excludes("bisect", "libraries", _ONE_VALUE),
-        Excludes("bisect", "one_at_a_time", _ONE_VALUE),
-        Excludes("bisect", "output", "use cclmark export for its journal"),
-        Excludes("bisect", "columns", "use cclmark export for its journal"),
+        Distinct("bisect"),
+        *(Excludes("bisect", one, _ONE_VALUE) for one in ("vary", "libraries", "one_at_a_time")),
+        *(Excludes("bisect", one, _ITS_JOURNAL) for one in ("output", "columns")),
     )
 
     operations: list[str] = several_operations()
@@ -94,12 +92,14 @@ class ExperimentFlags(groups.CaseOptions, groups.VariedOptions, groups.NumberOpt
         help="Vary variables too that the file of no library lists. A difference counts only "
         "beyond the noise of the default against itself.",
     )
-    bisect: tuple[str, Sequence[int]] | None = option(
+    bisect: list[tuple[str, Sequence[int]]] = option(
         "--bisect",
+        multiple=True,
         type=Parsed(_bisected),
         metavar="NAME=LOW:HIGH",
-        help="Find the smallest value of a variable that keeps a share of the best bandwidth; "
-        "NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2 for large ranges.",
+        help="Find the smallest value of a variable or an option (config.maxCTAs) that keeps a "
+        "share of the best bandwidth; NAME=LOW:HIGH:STEP or NAME=LOW:HIGH:x2 for large ranges. "
+        "Given for several names with one range, all have the same value.",
     )
     keep: float = option(
         "--keep",

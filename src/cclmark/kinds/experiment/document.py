@@ -437,10 +437,10 @@ def _percent_faster(one: VariantResult | None) -> float | None:
 
 
 def _in_order(variants: Sequence[Variant]) -> list[Variant]:
-    """Variants of one setting with numbers by number, for example of a bisection."""
-    of_one = len({one.name for variant in variants for one in variant.assignments}) == 1
-    values = [one.value for variant in variants for one in variant.assignments]
-    if not of_one or not all(value.isdecimal() and value.isascii() for value in values):
+    """Variants of one number by number, for example of a bisection."""
+    of_one = len({tuple(one.name for one in variant.assignments) for variant in variants}) == 1
+    values = [[*{one.value for one in variant.assignments}] for variant in variants]
+    if not of_one or not all(len(own) == 1 and re.fullmatch("[0-9]+", own[0]) for own in values):
         return list(variants)
     return sorted(variants, key=lambda variant: int(variant.assignments[0].value))
 

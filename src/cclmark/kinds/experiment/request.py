@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -113,8 +113,7 @@ def _version_of(ccl: str, flags: CaseOptions) -> str:
 def run_bisection(
     measuring: Measuring,
     cases: Sequence[Case],
-    name: str,
-    scope: str,
+    scopes: Mapping[str, str],
     values: Sequence[int],
     keep: float,
     notice: Callable[[str], None],
@@ -122,20 +121,19 @@ def run_bisection(
     """Measures values until the smallest one that keeps the share is certain.
 
     The default is measured too, for the journal, in rounds with a value that had fewer than
-    LEAST_ROUNDS_TO_DECIDE before. A run that ends early has the result of the rounds up to then.
+    LEAST_ROUNDS_TO_DECIDE before. ``scopes``: of the settings that have each value, by their names.
+    A run that ends early has the result of the rounds up to then.
     Afterwards the libraries are observed with every measured value. ``notice`` receives what the
     user should know meanwhile.
     """
-    result = partial(BisectionResult, name, [*cases], keep)
+    result = partial(BisectionResult, "=".join(scopes), [*cases], keep)
     process = bisect(values, len(cases), keep)
     batch = next(process)
     measured: dict[int, list[Trial]] = {}
     rounds: Counter[int] = Counter()
     while True:
         trials = {
-            cell: Trial(
-                Variant((Assignment(name, str(cell[0]), scope),)), batch.number, cases[cell[1]]
-            )
+            cell: Trial(_with_all(scopes, cell[0]), batch.number, cases[cell[1]])
             for cell in batch.cells
         }
         for (value, _), trial in trials.items():
@@ -167,6 +165,10 @@ def run_bisection(
     except EndedError as error:
         message = f"what ran was not observed: {error.outcome.message}"
         return result(found), replace(error.outcome, message=message)
+
+
+def _with_all(scopes: Mapping[str, str], value: int) -> Variant:
+    return Variant(tuple(Assignment(name, str(value), scope) for name, scope in scopes.items()))
 
 
 def _duration_text(values: int, round_s: float) -> str:
@@ -214,8 +216,8 @@ def _measure(flags: ExperimentFlags, coordinator: Coordinator) -> Recorded:
         raise UsageError("--ccl: one library is the default; compare others with --library")
     ccl = plan.ccls[0]
     cases = items_of(request.planned, Case)
-    if flags.bisect is not None:
-        return _bisect(flags, *flags.bisect, ccl, request, cases, coordinator)
+    if flags.bisect:
+        return _bisect(flags, ccl, request, cases, coordinator)
     variants, notices = _variants(flags, ccl, coordinator.hosts)
     if any(one.value_of(LIBRARY) == MPI for one in variants):
         request = with_mpirun(request, coordinator, "--library mpi")
@@ -245,48 +247,54 @@ def _placed_alike(cases: Sequence[Case], variants: Sequence[Variant]) -> list[Ca
 
 def _bisect(
     flags: ExperimentFlags,
-    name: str,
-    values: Sequence[int],
     ccl: str,
     request: Request,
     cases: Sequence[Case],
     coordinator: Coordinator,
 ) -> Recorded:
-    """Runs ``--bisect`` over the values of ``name``. Raises UsageError."""
-    keep = flags.keep / 100
-    if foreign := foreign_setting(ccl, name):
-        raise UsageError(f"--bisect: {foreign}")
-    version = version_for([name], ccl, flags)
+    """Runs ``--bisect``, with the same value for all of its settings. Raises UsageError."""
+    keep, names, values = flags.keep / 100, [one for one, _ in flags.bisect], flags.bisect[0][1]
+    for name, own in flags.bisect:
+        if [*own] != [*values]:
+            raise UsageError(
+                f"--bisect {name}: its values differ from those of {names[0]}, but a search gives "
+                "all its settings the same value: write one range for all of them"
+            )
+        if foreign := foreign_setting(ccl, name):
+            raise UsageError(f"--bisect: {foreign}")
     notices = check_settings(
-        [(name, [str(values[0]), str(values[-1])])],
+        [(name, [str(values[0]), str(values[-1])]) for name in names],
         ccl,
-        version,
+        version_for(names, ccl, flags),
         option="--bisect",
         allow_unknown=flags.allow_unknown_settings,
         hosts=coordinator.hosts,
     )
-    scope = scope_of(ccl, name)
+    scopes = {name: scope_of(ccl, name) for name in names}
     nominal = trials_of(cases, [DEFAULT], 1)
     request = replace(request, planned=nominal, warnings=[*request.warnings, *notices])
     request = with_new_ranks("experiment", request)
     if flags.dry_run:
         print_lines(
             [
-                f"bisects {name} among {len(values)} values from {values[0]} to {values[-1]} in "
-                f"{counted(len(cases), 'case')}; the results decide which of them are measured"
+                f"bisects {'='.join(names)} among {len(values)} values from {values[0]} to "
+                f"{values[-1]} in {counted(len(cases), 'case')}; the results decide which of them "
+                "are measured"
             ]
         )
         return Recorded(EXIT_OK, Outcome(EXIT_OK))
     earlier = None
     if flags.resume is not None:
-        command = f"cclmark experiment --bisect {name}={values[0]}:{values[-1]}"
-        fits = partial(_is_of, name, {"", *map(str, values)})
+        searched = (f" --bisect {name}={values[0]}:{values[-1]}" for name in names)
+        command = f"cclmark experiment{''.join(searched)}"
+        possible = {DEFAULT, *(_with_all(scopes, one) for one in values)}
+        fits = lambda trial: not trial.stage and trial.variant in possible  # noqa: E731
         earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
     journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
 
     def search(measuring: Measuring, recorder: Recorder) -> tuple[Mapping[str, Any], Outcome]:
         tell = (lambda text: None) if caller().is_silent else recorder.notice
-        result, outcome = run_bisection(measuring, cases, name, scope, values, keep, tell)
+        result, outcome = run_bisection(measuring, cases, scopes, values, keep, tell)
         return {} if result.found is None else as_found(result), outcome
 
     return record_search(
@@ -294,14 +302,6 @@ def _bisect(
         is_quiet=flags.quiet,
         numbers=flags.numbers,
     )
-
-
-def _is_of(name: str, values: Collection[str], trial: Trial) -> bool:
-    """Whether a bisection of the setting over these values may have measured the trial."""
-    variant = trial.variant
-    others = [one for one in variant.assignments if one.name != name]
-    plain_trial = not trial.stage and not variant.control and not others
-    return plain_trial and variant.value_of(name) in values
 
 
 def _variants(

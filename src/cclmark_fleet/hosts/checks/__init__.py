@@ -2,8 +2,8 @@
 
 A module has the checks of one subject: ``pcie.py``, ``isolation.py``, ``numa.py``, ``gpu.py``,
 ``nvlink.py``, ``xid.py``, ``kernel_log.py``, ``rdma.py``, ``rdma_use.py``, ``counters.py``,
-``limits.py``, ``processors.py``, ``network.py``, ``variables.py``, ``software.py``,
-``vendors.py``. How to add one: docs/extend/add-a-check.md.
+``storage.py``, ``limits.py``, ``processors.py``, ``network.py``, ``variables.py``,
+``software.py``, ``vendors.py``. How to add one: docs/extend/add-a-check.md.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from cclmark_fleet.hosts.checks import (
     rdma,
     rdma_use,
     software,
+    storage,
     variables,
     vendors,
     xid,
@@ -117,6 +118,7 @@ CHECKS: tuple[HostCheck, ...] = (
     rdma.DIRECT,
     rdma.PEERMEM,
     rdma.COPY,
+    storage.DIRECT,
     rdma_use.DEVICES,
     rdma_use.DRIVER,
     rdma_use.FIRMWARE,
