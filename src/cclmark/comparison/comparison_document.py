@@ -64,10 +64,6 @@ def _interval(one: Compared | Band) -> str:
     return f"{one.low:.3f} - {one.high:.3f}"
 
 
-def _ratio(one: Compared | Band) -> str:
-    return f"{one.ratio:.3f}"
-
-
 _UNDECIDED = ("inconclusive", "noise unknown")
 
 
@@ -84,7 +80,7 @@ def _decided(
 
 
 _RATIO = (
-    _decided("after / before", _ratio, ">"),
+    _decided("after / before", lambda one: f"{one.ratio:.3f}", ">"),
     _decided("95 % interval", _interval),
     TableColumn("verdict", lambda one: one.verdict, look=lambda one: _LOOKS.get(one.verdict, "")),
 )

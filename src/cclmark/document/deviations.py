@@ -26,13 +26,9 @@ def pairs_alike(words: str, rest: int) -> Finding:
     return Finding("pairs-alike", "note", f"{text}; {few}")
 
 
-def _known(values: Sequence[Sequence[float | None]]) -> list[float]:
-    return sorted(value for line in values for value in line if value is not None)
-
-
 def least_span(values: Sequence[Sequence[float | None]]) -> float:
     """Returns the smallest range of a matrix's colour scale."""
-    known = _known(values)
+    known = sorted(value for line in values for value in line if value is not None)
     return known[len(known) // 2] * _LEAST_SPAN if known else 0.0
 
 

@@ -52,7 +52,7 @@ def repeat_lines(compared: Sequence[Compared], name: str, *, numbers: bool = Fal
         first = f"  nothing that was measured now can be compared with {name}"
         return [first, *_why_not(compared)]
     verdicts = Counter(one.verdict for one, _ in found)
-    decided = [ratio for one, ratio in found if _is_decided(one)]
+    decided = [ratio for one, ratio in found if one.judged and one.verdict != "inconclusive"]
     shown = found if numbers else [it for it in found if it[0].differs][:_MOST_LINES]
     several = len({one.thing.ccl for one, _ in found}) > 1
     labels = [_label(one.thing, several=several) for one, _ in shown]
@@ -73,10 +73,6 @@ def repeat_lines(compared: Sequence[Compared], name: str, *, numbers: bool = Fal
     reasons = Counter(plain(one.reason) for one, _ in found if not one.judged)
     unknown = [f", {count} not judged: {reason}" for reason, count in reasons.items()]
     return [*lines, text + "".join(unknown)]
-
-
-def _is_decided(one: Compared) -> bool:
-    return one.judged and one.verdict != "inconclusive"
 
 
 def _why_not(compared: Sequence[Compared]) -> list[str]:

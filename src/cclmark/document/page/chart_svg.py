@@ -594,13 +594,9 @@ def _cell_texts(
         for column, (share, text) in enumerate(zip(shares, texts[row], strict=True)):
             if text:
                 of = ' class="strong"' if share is not None and abs(share) >= _STRONG else ""
-                short = escape(_FIGURE.sub(_three, text))
+                short = escape(_FIGURE.sub(lambda found: three_digits(float(found[0])), text))
                 cells.append(f'<tspan x="{places[column]:.0f}"{of}>{short}</tspan>')
         yield f'<text class="v" y="{_number(top + (row + 0.5) * cell + 4)}">{"".join(cells)}</text>'
-
-
-def _three(figure: re.Match[str]) -> str:
-    return three_digits(float(figure[0]))
 
 
 def _colour_key(chart: Heat, left: float, top: float) -> Iterator[str]:
