@@ -11,6 +11,7 @@ from cclmark_importers.cleaned_text import Text, decode
 from cclmark_importers.importers import import_run
 from cclmark_importers.run import Given
 from cclmark_importers.runs_in_text import part_of, runs_in
+from examples import examples
 from foreign_texts import LACKING, MADE, ORIGIN, TEXTS, contents_of, read
 from places import TESTS
 
@@ -42,7 +43,7 @@ def _runs(content):
     return text, runs_in(text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.data())
 def test_outputs_in_a_row_are_the_journals_of_each(data):
     chosen = data.draw(st.lists(st.sampled_from(SAMPLES), min_size=1, max_size=6, unique=True))

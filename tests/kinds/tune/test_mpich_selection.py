@@ -173,7 +173,7 @@ def expected(rules, operation, size_bytes, call):
     return what_runs(BUILTIN.general, BUILTIN.shared_memory, call)
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(200))
 @given(rule_sets(), st.data())
 def test_rules_apply_in_their_ranges_and_mpichs_choice_elsewhere(rules, data):
     general, shared = made(*rules)

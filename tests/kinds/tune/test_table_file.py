@@ -194,7 +194,7 @@ def mutated(draw):
 
 
 @given(text=mutated())
-@settings(max_examples=examples(1000), deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_both_sides_accept_and_refuse_the_same_texts(plugin, text):
     content = text.encode("utf-8", "surrogatepass")
     assert plugin.problem(content) == problem_of(text, str(plugin.path))
