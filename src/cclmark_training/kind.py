@@ -29,4 +29,5 @@ KIND = Kind(
     _report,
     in_rounds=True,
     runner=_runner,
+    usual_s=40.0,
 )

@@ -36,5 +36,7 @@ def test_numbers_alone_are_of_the_devices_of_the_named_library() -> None:
 
 def test_values_in_the_environment_without_effect_are_warned_of(monkeypatch) -> None:
     monkeypatch.setenv("FLAGCX_DEBUG", "TRUE")
-    (warning,) = warnings_of(["flagcx", "torch:flagcx", "shm"])
+    for name, number in (("LEVEL", "5"), ("DISABLE", "01"), ("BUFFSIZE", "0x400000")):
+        monkeypatch.setenv(f"NCCL_{'P2P_' * (name != 'BUFFSIZE')}{name}", number)
+    (warning,) = warnings_of(["flagcx", "torch:flagcx", "shm", "nccl"])
     assert warning.startswith("in the environment, FLAGCX_DEBUG=TRUE: unknown value 'TRUE': choose")

@@ -67,7 +67,7 @@ class _Layout:
         self._table = table
         self._paint = paint
         self._line_width = width
-        self._has_below = table.is_last_below
+        self._is_last = True  # of tables side by side, which has what is not of a column
         self._count = len(table.head) - table.is_last_below
         self._widths = self._widths_of_columns(table.rows)
         # Parts that continue a table have the columns of the first one, whatever their cells are.
@@ -154,7 +154,7 @@ class _Layout:
                 own = [*names]
             own.append(column)
         for layout in found:
-            layout._has_below = False  # once, behind the last columns
+            layout._is_last = False
         return [*found, self._of(own)]
 
     def _of(self, columns: list[int]) -> _Layout:
@@ -201,7 +201,13 @@ class _Layout:
     def lines(self, row: int) -> list[str]:
         """The lines of a row: of each group that has cells, and what is below."""
         table, cells = self._table, self._table.rows[row]
-        texts = [] if not self._has_below else [*filter(None, cells[-1].split("\n"))]
+        texts = (
+            []
+            if not (self._is_last and table.is_last_below)
+            else [*filter(None, cells[-1].split("\n"))]
+        )
+        if len(cells) < len(table.head) and not self._is_last:
+            return []
         if len(cells) < len(table.head):
             lead = [column for column in self._parts[0] if 0 <= column < len(cells) - 1]
             first, *more = self._folded(cells[-1], self._width(lead) + len(_GAP))

@@ -115,14 +115,6 @@ def _gauge_unit(name: str) -> str:
     return next((unit for unit in _GAUGE_UNITS if name.endswith(f"_{unit}")), "")
 
 
-def _itself(header: Header, result: Any) -> Iterable[Any]:
-    return [result]
-
-
-def _header(header: Header) -> Any:
-    return header
-
-
 @dataclass(frozen=True)
 class Fields:
     """The fields of a kind, in the order of the columns.
@@ -143,8 +135,8 @@ class Fields:
     noun: str = ""
     ok: str = "ok"
     right: str = "that was measured and not wrong"
-    rows: Callable[[Any, Any], Iterable[Any]] = _itself
-    known: Callable[[Header], Any] = _header
+    rows: Callable[[Any, Any], Iterable[Any]] = lambda header, result: [result]
+    known: Callable[[Header], Any] = lambda header: header
     page_row: Callable[[Any], Any] | None = None
     common: Sequence[Field] = ()
     common_of: Callable[[Profile | None], Any] | None = None

@@ -64,8 +64,8 @@ def choose_devices(
         if runtime == "host" and not falls_back:
             requested, instead = "", "host"
             if named:
-                requested = f"{named}: numbers alone are of accelerators, but "
-                instead = f"host:{len(numbers)}"
+                requested = f"--devices {named}: numbers alone are of accelerators, but "
+                instead = f"host:{max(2, len(numbers))}"
                 notice += f" (runtimes tried: {', '.join(ACCELERATOR_RUNTIMES)})"
             elif count is not None:
                 plural = "s are" if count > 1 else " is"

@@ -113,7 +113,7 @@ def device_count(flags: CaseOptions) -> int | None:
         and npus
         and (
             npus > 1
-            or launched is not None
+            or (launched is not None and (launched.processes > 1 or launched.by_mpi))
             or choose_devices(devices_for(flags), None, devices_here).runtime == "acl"
         )
     ):

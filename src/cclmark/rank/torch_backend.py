@@ -261,6 +261,7 @@ class ProcessGroup:
         bound = {"device_id": self._device} if self._device.type != "cpu" else {}
         if self.options:
             bound["pg_options"] = _options_of_nccl(self._torch, self.options)
+            bound["pg_options"]._timeout = timeout  # torch warns of another one
         placed = {"store": store, "rank": self.rank, "world_size": self.size}
         self._dist.init_process_group(self._backend, timeout=timeout, **placed, **bound)
 

@@ -335,7 +335,8 @@ class Recorder(Listener):
         beginning = self._exporter.begin(printable(header))
         self._print(beginning)
         shown = " ".join(beginning.split())
-        for text in (*self._request.warnings, *news):
+        is_silent = isinstance(self._exporter, Silent)
+        for text in () if is_silent else (*self._request.warnings, *news):
             if " ".join(plain(text).split()) not in shown:  # not every format shows them
                 self._progress.clear()
                 tell(text)
@@ -664,9 +665,10 @@ def planned_lines(request: Request) -> list[str]:
     cycles = f" in each of {counted(settings.cycles, 'cycle')}" if settings.cycles > 1 else ""
     cycles = " again and again, without end" if not settings.cycles else cycles
     time_text = "how long each takes depends on the machine"
-    if usual_s:
+    is_sampled = request.kind.report().has_times or request.kind.requires_variant
+    if usual_s and settings.iterations is None:
         time_text = f"about {clock_text(number * usual_s + _START_S)} on a host of two processors"
-    elif settings.max_time_s and settings.iterations is None:
+    elif settings.max_time_s and is_sampled and settings.iterations is None:
         time_text = f"each is measured for at most {settings.max_time_s:g} s"
         if settings.cycles:
             longest_s = settings.max_time_s * number * settings.cycles

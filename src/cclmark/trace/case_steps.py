@@ -113,7 +113,15 @@ def steps_of(
     if found.origin == DOCUMENTED:
         size, is_set = number_set(environment, _HCCL, "HCCL_BUFFSIZE")
         found.slices = str(-(-case.size_bytes // (size << 20)))
-        buffer = f"HCCL_BUFFSIZE, {size} MiB ({'set' if is_set else 'the default'})"
+        invalid = "" if is_set else environment.get("HCCL_BUFFSIZE", "")
+        how = (
+            "set"
+            if is_set
+            else f"the default: {invalid!r} is invalid"
+            if invalid
+            else "the default"
+        )
+        buffer = f"HCCL_BUFFSIZE, {size} MiB ({how})"
         found.notes.append(f"bytes are of all slices, whose number is derived from {buffer}")
     return found
 

@@ -322,6 +322,7 @@ def function_of(operation: str) -> str:
     return operation.replace("_", "")
 
 
+_NUMBER = re.compile(r"\s*[-+]?(?:0[xX][0-9a-fA-F]+|\d+)\s*", re.ASCII)
 _INTEGER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _SIZE_RANGE = re.compile(r"(?:\d{1,19})-(?:\d{1,19}|max)", re.ASCII)
 
@@ -341,9 +342,13 @@ def check_value(
 
 
 def invalid_values(ccl: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """Why values that the environment has of the library's variables have no effect."""
+    """Why values that the environment has of the library's variables have no effect.
+
+    Of words alone: libraries accept more numbers than are useful, and round them to valid ones.
+    """
     for setting in settings_of(ccl):
-        if value := environment.get(setting.name):
+        value = environment.get(setting.name, "")
+        if value and not _NUMBER.fullmatch(value):
             try:
                 check_value(setting, value, "", environment)
             except UsageError as error:

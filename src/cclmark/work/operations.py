@@ -16,16 +16,8 @@ def _others(n: int) -> float:
     return (n - 1) / n
 
 
-def _once(n: int) -> float:
-    return 1.0
-
-
 def _none(count: int, ranks: int, at_root: bool) -> int:
     return 0
-
-
-def _one(count: int, ranks: int, at_root: bool) -> int:
-    return count
 
 
 def _all(count: int, ranks: int, at_root: bool) -> int:
@@ -72,8 +64,8 @@ class OperationInfo:
 
     name: str
     summary: str
-    bus_factor: Callable[[int], float] = _once
-    outputs: Callable[[int, int, bool], int] = _one
+    bus_factor: Callable[[int], float] = lambda n: 1.0
+    outputs: Callable[[int, int, bool], int] = lambda count, ranks, at_root: count
     reduces: bool = False
     rooted: bool = False
     spans_ranks: bool = False

@@ -28,4 +28,5 @@ KIND = Kind(
     "objects",
     _report,
     runner=_runner,
+    usual_s=2.0,
 )

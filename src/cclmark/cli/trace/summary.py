@@ -518,9 +518,10 @@ def _merged(found: CaseSteps, links: Links) -> list[str]:
         ((phase, *role, *_words(found, steps, links)), (stage, steps))
         for (stage, phase, *role), steps in sorted(roles.items(), key=itemgetter(0))
     )
-    rows = [["stages", "phase", "src", "dst", "steps", "action", "bytes each", "slices", "links"]]
+    head = "stages, phase, src, dst, steps each, action, bytes each, slices, links"
+    rows = [head.split(", ")]
     for (phase, _, _, *words), own in alike.items():
-        steps = [step for _, of_stage in own for step in of_stage]
+        steps = own[0][1]  # of the first stage: those of the others are alike
         sources = in_ranges(sorted({one.source for one in steps if one.source is not None})) or "…"
         stages = in_ranges([stage for stage, _ in own])
         rows.append([stages, str(phase), sources, _targets(steps, found.steps), *map(str, words)])

@@ -299,12 +299,8 @@ def _chart(journal: Journal, clock: _Clock, mark: str) -> Lines:
     )
 
 
-def _clock_mhz(one: Condition) -> float | None:
-    return None if one.clock_hz is None else one.clock_hz / 1e6
-
-
 _READINGS: Sequence[tuple[str, str, Callable[[Condition], float | None]]] = (
-    ("clock", "MHz", _clock_mhz),
+    ("clock", "MHz", lambda one: None if one.clock_hz is None else one.clock_hz / 1e6),
     ("temperature", "°C", lambda one: one.temperature_c),
 )
 

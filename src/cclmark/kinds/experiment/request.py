@@ -126,7 +126,7 @@ def run_bisection(
     Afterwards the libraries are observed with every measured value. ``notice`` receives what the
     user should know meanwhile.
     """
-    result = partial(BisectionResult, "=".join(scopes), [*cases], keep)
+    result = partial(BisectionResult, " and ".join(scopes), [*cases], keep)
     process = bisect(values, len(cases), keep)
     batch = next(process)
     measured: dict[int, list[Trial]] = {}
@@ -253,7 +253,8 @@ def _bisect(
     coordinator: Coordinator,
 ) -> Recorded:
     """Runs ``--bisect``, with the same value for all of its settings. Raises UsageError."""
-    keep, names, values = flags.keep / 100, [one for one, _ in flags.bisect], flags.bisect[0][1]
+    keep, names = flags.keep / 100, sorted(one for one, _ in flags.bisect)
+    values = flags.bisect[0][1]
     for name, own in flags.bisect:
         if [*own] != [*values]:
             raise UsageError(
@@ -277,7 +278,7 @@ def _bisect(
     if flags.dry_run:
         print_lines(
             [
-                f"bisects {'='.join(names)} among {len(values)} values from {values[0]} to "
+                f"bisects {' and '.join(names)} among {len(values)} values from {values[0]} to "
                 f"{values[-1]} in {counted(len(cases), 'case')}; the results decide which of them "
                 "are measured"
             ]

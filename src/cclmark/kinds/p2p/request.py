@@ -371,7 +371,7 @@ def _sizes(flags: TransferOptions, settings: Settings) -> list[int]:
         least, most = least or 1, most or least or 1
         if least > most:
             raise UsageError(
-                f"random sizes from {least} (-y) to {most} (-x): -y must not exceed -x"
+                f"random sizes from {least} (-y) to {most} (-x): give both, -x not below -y"
             )
         sizes = random_sizes(
             flags.random_sizes, least * ELEMENT_BYTES, most * ELEMENT_BYTES, flags.seed
