@@ -80,12 +80,14 @@ def devices_for(flags: CaseOptions) -> NamedDevices:
     libraries. Raises UsageError.
     """
     flags.add_ccl_files()
-    if "" not in (flags.devices.numbers or {"": ()}) or not flags.ccl:
+    numbers = flags.devices.numbers or {"": ()}
+    if "" not in numbers or not flags.ccl:
         return flags.devices
     needed = [runtimes_of(name) for name in flags.ccl]
     for runtimes in needed:
         if len(runtimes) == 1 and runtimes != ["host"]:
-            return flags.devices.by_default(runtimes[0])
+            of_runtime = {one or runtimes[0]: own for one, own in numbers.items()}
+            return NamedDevices(flags.devices.text, of_runtime)
     only_host = not flags.devices and all(runtimes == ["host"] for runtimes in needed)
     return parse_devices("host") if only_host else flags.devices
 

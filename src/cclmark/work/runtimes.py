@@ -114,11 +114,6 @@ class NamedDevices:
         """The first runtime, empty if none is named."""
         return next(iter(self.numbers), "")
 
-    def by_default(self, runtime: str) -> NamedDevices:
-        """The same devices, of ``runtime`` where none is named."""
-        numbers = self.numbers or {"": ()}
-        return NamedDevices(self.text, {one or runtime: numbers[one] for one in numbers})
-
 
 def parse_devices(text: str) -> NamedDevices:
     """Parses ``--devices``.
