@@ -52,7 +52,9 @@ def test_two_ranks_are_tested_and_nothing_is_blamed(cclmark):
 
 
 def test_a_budget_ends_the_rounds_and_the_verdict_says_so(cclmark):
-    ended = cclmark(*QUICK[:2], "host:2", *QUICK[3:], "--budget", "0.01s")
+    ended = cclmark(
+        *QUICK[:2], "host:2", *QUICK[3:], "--budget", "0.2s", "--inject", "delay:rank=1,ms=300"
+    )
     assert "(--budget) is used up" in " ".join(ended.out.split())
     results = results_of(read_journal(ended.journal_path))
     assert {one.status for one in results} == {"ok", "skipped"}

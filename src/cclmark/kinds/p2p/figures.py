@@ -289,7 +289,7 @@ class Matrix:
     """A matrix of one figure. ``figure``: bandwidth, utilisation, latency or call.
 
     ``between_hosts``: what measured the pairs on different hosts, if the matrix has such cells
-    besides those of ``series``. ``on_host``: the devices are processors.
+    besides those of ``series``; ``has_copies``: and copies. ``on_host``: devices are processors.
     """
 
     series: Transfer
@@ -298,6 +298,7 @@ class Matrix:
     columns: list[str]
     cells: dict[CellPlace, MatrixCell] = field(default_factory=dict)
     between_hosts: str = ""
+    has_copies: bool = False
     on_host: bool = False
 
     @property
@@ -468,7 +469,7 @@ class MatrixCollector:
                 place = (row, column) if ours.direction == "write" else (column, row)
                 copied = matrix.cells.get(place)
                 if copied is not None and copied.result.status != "skipped":
-                    replaced = False
+                    replaced, matrix.has_copies = False, True
                 elif self._is_shown(place):
                     matrix.cells[place] = cell
                     matrix.between_hosts = theirs.means

@@ -107,7 +107,8 @@ class TransferPccl(Exporter[TransferResult]):
         chosen = self._kernel_line(series) + self._method_line(matrix)
         if matrix.between_hosts:
             instead = f"{matrix.between_hosts}, not {series.engine} {series.direction.upper()}"
-            chosen += f"# pairs on different hosts: {instead}\n"
+            some = "some " if matrix.has_copies else ""
+            chosen += f"# {some}pairs on different hosts: {instead}\n"
         return chosen + head + self._lines(rows, matrix.columns)
 
     def _kernel_line(self, series: Transfer) -> str:
