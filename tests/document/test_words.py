@@ -9,6 +9,7 @@ from cclmark.analysis.ratio import RatioEstimate
 from cclmark.analysis.steps import StepFigures, StepRun
 from cclmark.document import insight_words, reference_notes, step_words, text
 from cclmark.document.blocks import Evidence, Finding, Gain
+from cclmark.document.columns import Column, cell_text
 from cclmark.document.finding_rules import evidence_of_share, evidence_of_speed_up, gain_of
 from cclmark.document.reference_notes import _mark, share_text
 from goldens import require_stated
@@ -182,3 +183,11 @@ def test_steps_are_in_milliseconds_with_their_interval_and_notes_name_runs():
         found[f"parts of {step_s} s"] = step_words.step_notes(figures)
     found["parts with a reason"] = step_words.step_notes(replace(figures, reason="why"))
     require_stated("words/step-words.txt", found)
+
+
+def test_cells_have_the_units_of_their_columns():
+    kinds = {"size_bytes": "int", "calls": "int", "time_us": "float"}
+    size, calls, time = (Column(name, kind, "A help.") for name, kind in kinds.items())
+    cells = ((4096, size), (4096, calls), (1.5, time), (None, time), (0, calls))
+    assert [cell_text(*own) for own in cells] == ["4 KiB", "4096", "1.50", "-", "0"]
+    assert [one.title for one in (size, calls, time)] == ["size bytes", "calls", "time µs"]
