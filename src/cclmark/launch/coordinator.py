@@ -340,7 +340,7 @@ class LaunchedProcess:
     report: bytes = b""
 
     def join(self, agent: LocalAgent) -> Join:
-        """What the first process is told of this one."""
+        """The message by which this process joins the run."""
         place = self.placement
         join = _own_join(place.process, agent, self.devices, self.arguments, place.notices)
         join.report = self.report

@@ -20,7 +20,7 @@ from cclmark.journal.summaries import usual_clock
 from cclmark.launch.coordinator import Coordinator
 from cclmark.launch.debugging import debugged
 from cclmark.launch.devices import choose_devices, indicated_vendor
-from cclmark.launch.placement import SRUN, find_placement, is_primary, launching_program
+from cclmark.launch.placement import SRUN, Placement, find_placement, is_primary, launching_program
 from cclmark.launch.request import Request
 from cclmark.options import groups
 from cclmark.options.command import given_of
@@ -110,15 +110,7 @@ def device_count(flags: CaseOptions) -> int | None:
     if npus > 1 and count not in (None, npus):
         raise UsageError("-g and -p request different numbers of devices")
     launched = find_placement(os.environ, alone=True)
-    if (
-        count is None
-        and npus
-        and (
-            npus > 1
-            or (launched is not None and (launched.processes > 1 or launched.by_mpi))
-            or choose_devices(devices_for(flags), None, devices_here).runtime == "acl"
-        )
-    ):
+    if count is None and (npus > 1 or (npus == 1 and _takes_one_device(flags, launched))):
         return max(1, npus // ((launched and launched.local_size) or 1))
     if npus < 2 and is_primary(os.environ):
         notice(
@@ -126,6 +118,12 @@ def device_count(flags: CaseOptions) -> int | None:
             "For one device write -g 1."
         )
     return count
+
+
+def _takes_one_device(flags: CaseOptions, launched: Placement | None) -> bool:
+    """Whether ``-p 1`` means one device: below a launcher, and of hccl_test's NPUs."""
+    is_below = launched is not None and (launched.processes > 1 or launched.by_mpi)
+    return is_below or choose_devices(devices_for(flags), None, devices_here).runtime == "acl"
 
 
 def with_mpirun(

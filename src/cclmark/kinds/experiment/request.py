@@ -254,11 +254,11 @@ def _bisect(
 ) -> Recorded:
     """Runs ``--bisect``, with the same value for all of its settings. Raises UsageError."""
     keep, names = flags.keep / 100, sorted(one for one, _ in flags.bisect)
-    values = flags.bisect[0][1]
+    first, values = flags.bisect[0]
     for name, own in flags.bisect:
         if [*own] != [*values]:
             raise UsageError(
-                f"--bisect {name}: its values differ from those of {names[0]}, but a search gives "
+                f"--bisect {name}: its values differ from those of {first}, but a search gives "
                 "all its settings the same value: write one range for all of them"
             )
         if foreign := foreign_setting(ccl, name):
@@ -289,8 +289,11 @@ def _bisect(
         searched = (f" --bisect {name}={values[0]}:{values[-1]}" for name in names)
         command = f"cclmark experiment{''.join(searched)}"
         possible = {DEFAULT, *(_with_all(scopes, one) for one in values)}
-        fits = lambda trial: not trial.stage and trial.variant in possible  # noqa: E731
-        earlier = EarlierTrials.read(flags.resume, request, command, fits, repeats_failures=True)
+        earlier = EarlierTrials.read(
+            *(flags.resume, request, command),
+            lambda trial: not trial.stage and trial.variant in possible,
+            repeats_failures=True,
+        )
     journal = flags.journal or new_journal(f"experiment-bisect-{ccl}")
 
     def search(measuring: Measuring, recorder: Recorder) -> tuple[Mapping[str, Any], Outcome]:
